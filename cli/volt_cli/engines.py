@@ -14,7 +14,7 @@ from volt.errors import ConfigError
 from volt_cli.options import option
 
 if TYPE_CHECKING:
-    from volt.count.budget import Budget
+    from volt.count.bounded_sums import Budget
     from volt.count.corpus import Map
     from volt.count.word_counts import WordCounts
     from volt.encode.files import Write
@@ -41,7 +41,7 @@ class Bounds:
     ] = False
 
     def budget(self) -> Budget | None:
-        from volt.count.budget import Budget
+        from volt.count.bounded_sums import Budget
 
         return None if self.memory is None else Budget.of(self.memory)
 

@@ -210,7 +210,7 @@ def test_json_lines(folder: Path, texts: list[str], ascii: bool) -> None:
         ('{"id": 1, "body": ""}', "no column 'text'; there are: id, body"),
         ('{"text": 5}', "column 'text' is 5, not a string"),
         ('{"text": null}', "column 'text' is null, not a string"),
-        (r'{"text": "\ud800"}', "column 'text' holds a lone surrogate"),
+        (r'{"text": "\ud800"}', "column 'text' contains a lone surrogate"),
         ("[" * 100_000, "invalid JSON (maximum recursion depth"),
     ],
 )
@@ -305,7 +305,7 @@ def test_overflowing_tables_are_told(write: Callable[[str, str], Path]) -> None:
     """Counts that add up beyond 64 bits are refused, within a block and across blocks."""
     path = write("a", f"a {2**62}\nb {2**62}\n")
     for block_size in (1, 1_000):
-        error_text("more than 64 bits hold", path, word_counts=True, block_size=block_size)
+        error_text("more than 64 bits can store", path, word_counts=True, block_size=block_size)
 
 
 def test_nothing_to_count_is_told(write: Callable[[str, str], Path]) -> None:

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from volt.count import counting
 from volt.count.corpus import count_words
 from volt.count.counting import UnitCounter
-from volt.count.unit_table import UnitCutter, UnitEnds, UnitTable, WordTable
+from volt.count.unit_table import UnitCutter, UnitTable, WordTable
 from volt.errors import CorpusError
 from volt.files.blocks import Block
+from volt.kernels.unit_table import Ends
 from volt.text.patterns.published import NAMED
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
@@ -135,7 +136,7 @@ def test_a_table_grows_with_units_and_with_their_bytes() -> None:
     words = ["".join(rng.choices("abcdefgé\xa0!", k=rng.choice(sizes[:-2]))) for _ in range(10_000)]
     words += ["x" * size + end for size in sizes for end in "ab"]
     text = "\n".join(" ".join(rng.choices(words, k=12)) for _ in range(3_000))
-    table = UnitTable(UnitEnds(1 << ord(" "), keeps_breaks=True, marks_first=True))
+    table = UnitTable(Ends(ord("\n"), True, 1 << ord(" "), keeps_breaks=True, marks_first=True))
     for _ in range(2):
         table.add(text.encode())
     expected = naive_units(text, " ")

@@ -76,7 +76,7 @@ def test_tables_may_fill_at_any_unit(
     monkeypatch: pytest.MonkeyPatch, which: int, lines: list[str], n_slots: int
 ) -> None:
     """However small a table starts, and in the middle of whatever it must grow."""
-    monkeypatch.setattr("volt.encode.unit_cache._N_SLOTS", n_slots)
+    monkeypatch.setattr("volt.encode.batch_encoder._N_SLOTS", n_slots)
     encoder = Encoder(ENCODERS[which].vocabulary)
     lines = [*lines, "a", "ab", "abc", *(line + "\u00bf" for line in lines), "j\u00bf", "a" * 500 + "\u00bf"]
     encoded = encoder.encode_batch(lines, n_threads=1)

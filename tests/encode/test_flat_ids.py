@@ -8,8 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volt.encode.batch_encoder import Encoded
-from volt.encode.unit_cache import EncodedPart
+from volt.encode.batch_encoder import Encoded, EncodedPart
 
 
 @given(parts=st.lists(st.lists(st.lists(st.integers(0, 99), max_size=3), max_size=3)), n_bytes=st.integers(0, 40))

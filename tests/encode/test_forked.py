@@ -12,8 +12,8 @@ from volt.count.corpus_statistics import text_bytes
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.encode.offsets import pretoken_spans
+from volt.encode.pretokens import classes_of
 from volt.errors import ConfigError
-from volt.text.characters import classes_of
 from volt.text.patterns.regex_tree import matched
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary

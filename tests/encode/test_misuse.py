@@ -16,13 +16,13 @@ from volt.errors import ArgumentError, ConfigError, CorpusError, VocabularyError
 from volt.vocabulary import Vocabulary
 
 ENCODER = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "l</w>", "o</w>")))
-ONE, MARK = np.array([0, 1]), "is white space, holds some, or cannot be printed; give a mark such as '@@'"
+ONE, MARK = np.array([0, 1]), "contains white space or unprintable characters; give a mark such as '@@'"
 OUT = Path("out")
 
 # what is called wrongly → the kind of error, and how it starts
 WRONG: list[tuple[Callable[[], object], type[VoltError], str]] = [
-    (lambda: ENCODER.encode_words(["lo", ""]), ConfigError, "words[1] is empty; leave it out"),
-    (lambda: ENCODER.encode_words([""]), ConfigError, "words[0] is empty; leave it out"),
+    (lambda: ENCODER.encode_words(["lo", ""]), ConfigError, "words[1] is empty; remove it"),
+    (lambda: ENCODER.encode_words([""]), ConfigError, "words[0] is empty; remove it"),
     (lambda: ENCODER.encode_words(["\ud800"]), CorpusError, "lone surrogate U+D800"),
     (
         lambda: ENCODER.encode_text(b"lo", separator="\ud800"),
@@ -33,7 +33,7 @@ WRONG: list[tuple[Callable[[], object], type[VoltError], str]] = [
     (lambda: ENCODER.encode_text(b"lo", separator=" "), ConfigError, f"separator ' ' {MARK}"),
     (lambda: ENCODER.encode_text(b"lo", separator="\0"), ConfigError, rf"separator '\x00' {MARK}"),
     (lambda: ENCODER.encode_text(b"lo", form=np.array([1, 2])), ArgumentError, "form is a ndarray; give a str"),  # type: ignore[arg-type]
-    (lambda: ENCODER.decode_batch([[1], [2**70]]), VocabularyError, "encoded holds an id of more than 64 bits"),
+    (lambda: ENCODER.decode_batch([[1], [2**70]]), VocabularyError, "encoded contains an id of more than 64 bits"),
     (lambda: ENCODER.decode_batch(Encoded(None, None)), ArgumentError, "encoded.ids is None; give a flat numpy"),  # type: ignore[arg-type]
     (lambda: ENCODER.decode_batch(Encoded([4], [0, 1])), ArgumentError, "encoded.ids is a list; give a flat numpy"),  # type: ignore[arg-type]
     (

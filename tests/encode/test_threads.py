@@ -15,7 +15,7 @@ from volt.encode.batch_encoder import BatchEncoder
 from volt.encode.chunks import Chunk, chunks_of
 from volt.encode.encoder import Encoder
 from volt.encode.merge_tables import MergeTables
-from volt.encode.rendering import as_ids
+from volt.encode.rendering import Rendering
 from volt.errors import ConfigError
 
 
@@ -28,14 +28,14 @@ def test_chunks_and_threads_change_nothing(encoder: Encoder) -> None:
     expected = list(chain.from_iterable(plain_ids(encoder, lines)))
     tables = MergeTables.of(encoder.vocabulary)
     for size, n_threads, limit in ((1, 1, 1), (7, 2, 10), (100, 16, 5), (1 << 20, 3, 1 << 20)):
-        batches = BatchEncoder(tables, as_ids(tables), limit=limit)
+        batches = BatchEncoder(tables, Rendering("ids", tables), limit=limit)
         parts = batches.encode(chunks_of(text, size=size), n_threads=n_threads)
         assert np.concatenate([part.values for part in parts]).tolist() == expected
 
 
 def test_every_unit_has_a_row_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """A unit whose words are entered with it takes no row from them: there are as many rows in use as units."""
-    monkeypatch.setattr("volt.encode.unit_cache._N_SLOTS", 8)
+    monkeypatch.setattr("volt.encode.batch_encoder._N_SLOTS", 8)
     encoder = Encoder(ENCODERS[PRETOKENIZERS.index("gpt2")].vocabulary)
     words = [f"{i:b}".replace("0", "o").replace("1", "l") for i in range(1_000)]
     encoder.encode_batch([" ".join(f"{word}-{word[::-1]}w." for word in words)], n_threads=1)
@@ -62,7 +62,7 @@ def test_threads_share_an_encoder() -> None:
 @pytest.mark.parametrize("which", [0, 2, 4, len(PRETOKENIZERS) + 1], ids=["whitespace", "gpt2", "bytes", "user tokens"])
 def test_thousands_of_batches_share_encoders(monkeypatch: pytest.MonkeyPatch, which: int) -> None:
     """However batches meet in sixteen threads, while caches grow, forget and fill: each gives what it gives alone."""
-    monkeypatch.setattr("volt.encode.unit_cache._N_SLOTS", 256)
+    monkeypatch.setattr("volt.encode.batch_encoder._N_SLOTS", 256)
     rng = np.random.default_rng(which)
     pool = [" ".join(rng.choice(HARD, 8)).replace("\n", "") + f" low{i % 300}" for i in range(examples(2_000))]
     ids = plain_ids(ENCODERS[which], pool)

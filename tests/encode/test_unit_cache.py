@@ -11,13 +11,12 @@ from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from volt.encode.batch_encoder import UnitCache, unit_encoder_of
 from volt.encode.merge_tables import MergeTables
-from volt.encode.pretokens import UnitRule, split_lines, unit_words
-from volt.encode.rendering import as_ids
-from volt.encode.unit_cache import UnitCache, unit_encoder_of
+from volt.encode.pretokens import CharacterClasses, UnitRule, classes_of, split_lines, unit_words
+from volt.encode.rendering import Rendering
 from volt.kernels.memory import PADDING
 from volt.kernels.unit_encoder import numbering
-from volt.text.characters import CharacterClasses, classes_of
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN
 from volt.vocabulary import Vocabulary
@@ -68,10 +67,10 @@ def test_units_have_their_own_numbers(words: list[bytes]) -> None:
     numbers: dict[bytes, int] = {}
     for text in texts:
         text = text.replace(b"\xff", b".")
-        lines = table.encode(table.read(text, separator=0xFF))
+        lines = table.encode(table.memory.read(text, separator=0xFF))
         expected = [numbers.setdefault(word, len(numbers)) for word in text.split(b" ") if word]
         assert lines.values.tolist() == expected
-    data, ends = table.units(np.arange(table.n_units))
+    data, ends, _ = table.units(np.arange(table.n_units))
     assert [data[start:end] for start, end in pairwise([0, *ends.tolist()])] == list(numbers)
 
 
@@ -79,8 +78,8 @@ def test_many_units_share_one_table() -> None:
     """A table that has grown many times still finds every unit, long and short."""
     words = [f"{i:x}".encode() * (1 + i % 5) for i in range(60_000)]
     table = _numbering()
-    first = table.encode(table.read(b" ".join(words), separator=NEWLINE)).values
-    again = table.encode(table.read(b" ".join(words), separator=NEWLINE)).values
+    first = table.encode(table.memory.read(b" ".join(words), separator=NEWLINE)).values
+    again = table.encode(table.memory.read(b" ".join(words), separator=NEWLINE)).values
     assert (first == again).all()
     assert table.n_units == len(set(words))
 
@@ -89,7 +88,7 @@ def test_many_units_share_one_table() -> None:
 def test_units_that_share_a_key_are_told_apart(alike: tuple[bytes, bytes]) -> None:
     """Two long units whose hashes are equal have numbers of their own, because their bytes are compared too."""
     table = _numbering()
-    found = table.encode(table.read(b" ".join(alike + alike), separator=NEWLINE)).values
+    found = table.encode(table.memory.read(b" ".join(alike + alike), separator=NEWLINE)).values
     assert found.tolist() == [0, 1, 0, 1]
     rows = table._table.rows.reshape(-1, 4)
     keys = rows[rows[:, 2] > 0, :2]
@@ -101,7 +100,7 @@ def test_a_table_that_holds_just_its_limit_is_kept() -> None:
     table = UnitCache(UnitRule(1 << ord(" ")), numbering(), np.int32, limit=3)
     for text, n_units in ((b"a b c", 3), (b"d", 4), (b"a", 1)):
         table.trim()
-        table.encode(table.read(text, separator=NEWLINE))
+        table.encode(table.memory.read(text, separator=NEWLINE))
         assert table.n_units == n_units
 
 
@@ -112,7 +111,7 @@ def test_a_text_may_be_read_beyond_its_end(sizes: list[int], ends: bool) -> None
     table = _numbering()
     for size in sizes:
         text = b"x" * size + b"\n" * ends
-        found = table.read(text, separator=NEWLINE)
+        found = table.memory.read(text, separator=NEWLINE)
         assert found.data[: found.size].tobytes() == (text if ends or not size else text + b"\n")
         assert len(found.data) >= found.size + PADDING
 
@@ -126,8 +125,8 @@ def test_lines_are_cut_as_by_hand(lines: list[bytes], keeps: bool, strips: bool,
     """Units are the runs between breaks, with the breaks before them if these are kept, in every line."""
     table = UnitCache(UnitRule(sum(1 << byte for byte in breaks), keeps_breaks=keeps), numbering(), np.int32)
     text = b"".join(line + b"\n" for line in lines) + b"a b" * last
-    found = table.encode(table.read(text, separator=NEWLINE), strips_return=strips)
-    data, ends = table.units(found.values)
+    found = table.encode(table.memory.read(text, separator=NEWLINE), strips_return=strips)
+    data, ends, _ = table.units(found.values)
     units = [data[start:end] for start, end in pairwise([0, *ends.tolist()])]
     expected = [_units(line, keeps, strips, breaks) for line in [*lines, *[b"a b"] * last]]
     assert units == list(chain.from_iterable(expected))
@@ -161,7 +160,7 @@ def test_compiled_cut_is_that_of_the_pattern(name: str, text: str) -> None:
     classes = CharacterClasses()
     classes.classify(text)
     table = UnitCache(UnitRule.of(vocabulary), unit_encoder_of(tables, None, classes), np.int32)
-    found = table.encode(table.read((text + "\n").encode(), separator=NEWLINE))
+    found = table.encode(table.memory.read((text + "\n").encode(), separator=NEWLINE))
     assert not len(table.pending)
     words = split_lines(vocabulary, [text])[0]
     assert found.values.tolist() == _atoms(tables, words)
@@ -191,7 +190,7 @@ def test_compiled_words_carry_the_marker(marker: str, text: str) -> None:
     vocabulary = Vocabulary((), (), marker=marker)
     tables = MergeTables.of(vocabulary)
     table = UnitCache(UnitRule.of(vocabulary), unit_encoder_of(tables, None, CharacterClasses()), np.int32)
-    found = table.encode(table.read((text + "\n").encode(), separator=NEWLINE))
+    found = table.encode(table.memory.read((text + "\n").encode(), separator=NEWLINE))
     words = text.split()
     assert found.values.tolist() == _atoms(tables, words)
 
@@ -203,7 +202,7 @@ def test_white_space_beyond_ascii_parts_words() -> None:
     vocabulary = Vocabulary((), (), marker="none")
     tables, text = MergeTables.of(vocabulary), " ".join(f"a{character}b" for character in characters)
     table = UnitCache(UnitRule.of(vocabulary), unit_encoder_of(tables, None, CharacterClasses()), np.int32)
-    found = table.encode(table.read((text + "\n").encode(), separator=NEWLINE))
+    found = table.encode(table.memory.read((text + "\n").encode(), separator=NEWLINE))
     assert not len(table.pending)
     assert found.values.tolist() == _atoms(tables, text.split())
 
@@ -241,8 +240,8 @@ def _pending(units: list[bytes]) -> set[bytes]:
     vocabulary = Vocabulary((), tuple("a"), marker="none", pretokenizer=PreTokenizer("metaspace"))
     tables = MergeTables.of(vocabulary)
     table = UnitCache(UnitRule.of(vocabulary), unit_encoder_of(tables, None, CharacterClasses()), np.int32)
-    table.encode(table.read(b" " + b" ".join(units) + b"\n", separator=NEWLINE))
-    data, ends = table.units(table.pending)
+    table.encode(table.memory.read(b" " + b" ".join(units) + b"\n", separator=NEWLINE))
+    data, ends, _ = table.units(table.pending)
     return {data[start:end].strip(b" ") for start, end in pairwise([0, *ends.tolist()])}
 
 
@@ -259,14 +258,13 @@ def test_irregular_units_are_told() -> None:
     tables = MergeTables.of(vocabulary)
     rule = UnitRule.of(vocabulary)
     table, text = (
-        UnitCache(rule, unit_encoder_of(tables, as_ids(tables), CharacterClasses()), np.int32),
+        UnitCache(rule, unit_encoder_of(tables, Rendering("ids", tables), CharacterClasses()), np.int32),
         "a b\na\xa0 b\nb\n".encode(),
     )
-    table.encode(table.read(text, separator=NEWLINE))
-    data, ends = table.units(table.pending)
-    words = unit_words(vocabulary, data, ends, first=table.firsts(table.pending))
+    table.encode(table.memory.read(text, separator=NEWLINE))
+    words = unit_words(vocabulary, *table.units(table.pending))
     assert words.irregular.tolist() == [True]
     table.fill_pending(np.array([4], np.int32), np.array([1]), words.irregular)
-    lines = table.encode(table.read(text, separator=NEWLINE))
+    lines = table.encode(table.memory.read(text, separator=NEWLINE))
     assert lines.left.tolist() == [[1, text.index(b"\nb")]]
     assert lines.ends.tolist()[0] == lines.ends.tolist()[1]

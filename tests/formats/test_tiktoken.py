@@ -20,10 +20,9 @@ from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.formats import tiktoken as format_
 from volt.formats.tiktoken.ranks import recovered
-from volt.text import characters
 from volt.text.characters import to_bytes, to_characters
 from volt.text.patterns.cut_tokens import cut_tokens
-from volt.text.patterns.published import NAMED
+from volt.text.patterns.published import GPT2, NAMED
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
@@ -270,7 +269,7 @@ def test_ranks_of_another_pattern_are_refused(tmp_path):
             match=r"r\.tiktoken: .*GPT-2's cuts \d+ of its 400 tokens, such as .+: cl100k 0.*pattern='NAME",
         ):
             function(path)
-    path.write_bytes(b"\n".join(trained(characters.ORIGINAL, lines)) + b"\n")
+    path.write_bytes(b"\n".join(trained(GPT2, lines)) + b"\n")
     assert Encoder(format_.read(path)).encode_lines(lines) == format_.peer(path).pieces(lines)
     assert any("no pattern" in lost for lost in format_.read(path).provenance["lost"])
 

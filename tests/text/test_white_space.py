@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 from volt.kernels import memory, pretokenize
-from volt.text import characters
 from volt.text.characters import SPLIT_CLASS, SPLIT_SPACE, WHITE_SPACE, ranges
+from volt.text.patterns.published import GPT2, GPT2_GROUPED
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN
 
@@ -44,7 +44,7 @@ def test_white_space_beyond_ascii_starts_with_the_bytes_that_the_loops_look_at()
     )
 
 
-@pytest.mark.parametrize("pattern", [characters.ORIGINAL, characters.GROUPED], ids=MADE)
+@pytest.mark.parametrize("pattern", [GPT2, GPT2_GROUPED], ids=MADE)
 def test_both_spellings_of_the_pattern_cut_alike(pattern: str) -> None:
     """The pattern that files hold, run by an engine that looks ahead, gives the words of the pre-tokeniser."""
     tokenizers = pytest.importorskip("tokenizers")

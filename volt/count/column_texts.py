@@ -80,22 +80,29 @@ def json_columns(path: str) -> str:
 
 def json_texts(block: Block, column: str) -> list[str]:
     """Return the texts of one column, "" for an empty line. Raises CorpusError, with file and line."""
-    lines = block.data.decode().split("\n")
-    texts = [_json_text(line, column) for line in lines]
-    return [
-        _json_text_or_reason(block.place(index), lines[index], column=column) if text is None else text
-        for index, text in enumerate(texts)
-    ]
+    lines = enumerate(block.data.decode().split("\n"))
+    return [_json_text(block, index, line, column) for index, line in lines]
 
 
-def _json_text(line: str, column: str) -> str | None:
+def _json_text(block: Block, index: int, line: str, column: str) -> str:
     try:
         record, end = _decode_json(line)
         text = record[column]
     except (ValueError, KeyError, TypeError, IndexError, RecursionError):
-        return None
-    careful = not isinstance(text, str) or end < len(line) or ("\\u" in line and not _is_text(text))
-    return None if careful else text
+        text, end = None, 0
+    if isinstance(text, str) and end == len(line) and ("\\u" not in line or _is_text(text)):
+        return text
+    if not line or line.isspace():
+        return ""
+    place = block.place(index)
+    record = _json_record(place, line)
+    if column not in record:
+        raise CorpusError(f"{place}: no column {column!r}; there are: {', '.join(record)}")
+    if not isinstance(text := record[column], str):
+        raise CorpusError(f"{place}: column {column!r} is {json.dumps(text)[:40]}, not a string; repair the line")
+    if not _is_text(text):
+        raise CorpusError(f"{place}: column {column!r} contains a lone surrogate (\\ud800 to \\udfff); repair the line")
+    return text
 
 
 def _is_text(text: str) -> bool:
@@ -104,19 +111,6 @@ def _is_text(text: str) -> bool:
     except CorpusError:
         return False
     return True
-
-
-def _json_text_or_reason(place: str, line: str, *, column: str) -> str:
-    if not line or line.isspace():
-        return ""
-    record = _json_record(place, line)
-    if column not in record:
-        raise CorpusError(f"{place}: no column {column!r}; there are: {', '.join(record)}")
-    if not isinstance(text := record[column], str):
-        raise CorpusError(f"{place}: column {column!r} is {json.dumps(text)[:40]}, not a string; repair the line")
-    if not _is_text(text):
-        raise CorpusError(f"{place}: column {column!r} holds a lone surrogate (\\ud800 to \\udfff); repair the line")
-    return text
 
 
 def _json_record(place: str, line: str) -> dict[str, Any]:
@@ -130,7 +124,7 @@ def _json_record(place: str, line: str) -> dict[str, Any]:
 
 
 def is_parquet(path: str) -> bool:
-    """Check whether a file starts as Parquet files do. A pipe is never read."""
+    """Check whether a file starts like a Parquet file. A pipe is never read."""
     if not is_file(path):
         return False
     with suppress(CorpusError):  # the error comes when it is read

@@ -14,7 +14,7 @@ from itertools import chain
 from typing import cast, get_args
 
 from volt import arguments
-from volt.count.budget import Budget, CounterLimits, approximate_sum, bounded_sum, return_freed_memory
+from volt.count.bounded_sums import Budget, CounterLimits, approximate_sum, bounded_sum, return_freed_memory
 from volt.count.column_texts import column_numbers, is_parquet
 from volt.count.counting import Progress, Shard, ShardCounter
 from volt.count.word_counts import WordCounts, summed
@@ -54,13 +54,13 @@ def count_words(
 
     sources: a path or several
     normalizer: none, nfc, nfkc, lowercase, nfc+lowercase or nfkc+lowercase
-    pretokenizer: how lines are cut into words: whitespace, unicode, metaspace, gpt2, bytes or regex:PATTERN
+    pretokenizer: how lines are split into words: whitespace, unicode, metaspace, gpt2, bytes or regex:PATTERN
     fields: columns of tab-separated text, numbered from 1: 2, "1,2" or [1, 2]
     column: the text column of .jsonl or .parquet
     word_counts: whether the files are tables, a word and its count per line
     errors: what to do with a line that is not UTF-8 (or null in parquet): "strict", "replace" or "skip"
     min_count: words that occur less often are removed
-    special: user tokens, which are never cut
+    special: user tokens, which are never split
     map: the map function used over the paths, such as a pool's; `volt.count.corpus.in_ranges` splits large files
     progress: called with the path, the bytes read, and the bytes in all (None for a pipe)
     block_size: how many bytes are read at a time

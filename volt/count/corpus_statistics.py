@@ -1,7 +1,7 @@
 """WordCounts → facts about the text: which characters a coverage leaves out, whether it has spaces, its bytes.
 
 Coverage is sentencepiece's character_coverage: the commonest characters stay, the space always. Without spaces
-between words, white space cuts clauses, which hardly ever repeat. The bytes follow from the words alone.
+between words, splitting at white space gives clauses, which hardly ever repeat.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _WORD, _COUNT = pl.col("word"), pl.col("count").cast(pl.Float64)
 class Unspaced:
     """Text in scripts that have no spaces between words: the commonest script, and their share of the characters.
 
-    length: the mean number of letters of such scripts in a word that holds any
+    length: the mean number of letters of such scripts in a word that contains any
     """
 
     script: str
@@ -46,7 +46,7 @@ class Unspaced:
 
 
 def unspaced(counts: WordCounts) -> Unspaced | None:
-    """Detect text without spaces between words; None for other text, and unless words are cut at white space."""
+    """Detect text without spaces between words; None for other text and for other pre-tokenizers than whitespace."""
     if counts.pretokenizer.name != "whitespace":
         return None
     about_to_use_polars()
@@ -65,14 +65,14 @@ def warning(text: Unspaced) -> str:
     """Return a sentence that warns of such text and proposes other pre-tokenizers."""
     return (
         f"{100 * text.share:.1f} % of this text is written without spaces between words "
-        f"(mostly {text.script.replace('_', ' ')}), so what white space cuts are clauses, of {text.length:.1f} "
-        "letters on average: count with the pretokenizer unicode, which cuts at punctuation as well, or with "
+        f"(mostly {text.script.replace('_', ' ')}), so splitting at white space gives clauses, of {text.length:.1f} "
+        "letters on average: count with the pretokenizer unicode, which also splits at punctuation, or with "
         "metaspace"
     )
 
 
 def _letters(*scripts: str) -> str:
-    """Return a pattern that matches one letter of these scripts; vowel signs and tone marks do not count."""
+    """Return a pattern for one letter of these scripts, without vowel signs and tone marks."""
     names = "".join(rf"\p{{{script}}}" for script in scripts)
     return rf"[\p{{L}}&&[{names}]]"
 

@@ -1,23 +1,24 @@
 r"""One file → counted parts, block by block: how text, tables, JSON lines and Parquet become words.
 
 Polars counts one block while the next is read. Large plain text is counted by units instead: each thread fills a table
-of units, and cuts these into words when it is full. All words are in one table, which a lock protects.
+of units, and splits the units into words when it is full. All words are in one table, which a lock protects.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice
 from threading import Lock
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from volt import arguments
-from volt.count.budget import CounterLimits
+from volt.count.bounded_sums import CounterLimits
 from volt.count.column_texts import field_texts, is_json_lines, is_parquet, json_columns, json_texts, parquet_texts
 from volt.count.unit_table import MOST, UnitCutter, UnitTable, WordTable
 from volt.count.word_counts import EMPTY, CountedPart, WordCounts, added, check_total, summed
@@ -57,8 +58,7 @@ class UnitCounter:
         """Yield all words that `add` has not yielded, after the last block."""
         yield from (table for table in map(self._cut, self._idle) if table is not None)
         if self._words.n:
-            yield self._cutter.table(self._words.units())
-            self._words.clear()
+            yield self._emptied()
 
     def _count(self, text: memoryview) -> pl.DataFrame | None:
         try:
@@ -74,11 +74,12 @@ class UnitCounter:
         with self._lock:
             self._cutter.add(self._words, units.units())
             units.clear()
-            if not self._words.is_full:
-                return None
-            table = self._cutter.table(self._words.units())
-            self._words.clear()
-            return table
+            return self._emptied() if self._words.is_full else None
+
+    def _emptied(self) -> pl.DataFrame:
+        table = self._cutter.table(self._words.units())
+        self._words.clear()
+        return table
 
 
 def _pieces(data: bytes, size: int) -> Iterator[memoryview]:
@@ -124,7 +125,7 @@ def is_large(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ShardCounter:
-    """The function that `count_words`, whose arguments it holds, maps over paths: it counts a file or a range."""
+    """The function that `count_words` maps over paths, with its arguments: count a file or a range."""
 
     normalizer: Normalizer
     pretokenizer: PreTokenizer
@@ -148,16 +149,11 @@ class ShardCounter:
             raise ConfigError("fields, column and word_counts exclude each other; give one")
 
     def __call__(self, shard: Shard) -> WordCounts:
-        if isinstance(shard, FileRange):
-            part = numbered(
-                shard,
-                lambda first_line: summed(
-                    self._count_blocks(shard.path, read_range(shard, first_line=first_line, **self._reading))
-                ),
-            )
-        else:
-            part = summed(self.parts(shard))
+        part = summed(self.parts(shard)) if isinstance(shard, str) else numbered(shard, partial(self._part, shard))
         return WordCounts(*part, self.normalizer, self.pretokenizer)
+
+    def _part(self, shard: FileRange, first_line: int) -> CountedPart:
+        return summed(self._count_blocks(shard.path, read_range(shard, first_line=first_line, **self._reading)))
 
     def parts(self, path: str) -> Iterator[CountedPart]:
         """Yield the counts of a file, part by part."""
@@ -203,12 +199,12 @@ class ShardCounter:
 
     @property
     def _cuts_first(self) -> bool:
-        """Whether texts may be cut at ASCII white space first, which is faster and gives equal words."""
+        """Whether texts may be split at ASCII white space first, which is faster and gives equal words."""
         return self.pretokenizer.name == "whitespace" and not self.fields and not self.word_counts
 
     @property
     def _unit_cutter(self) -> UnitCutter | None:
-        """The cutter of units into words; None if text cannot be counted by units."""
+        """The splitter of units into words; None if text cannot be counted by units."""
         plain = self.normalizer.name == "none" and not (self.special and self.special.user)
         if not plain or self.fields or self.column is not None or self.word_counts:
             return None
@@ -283,10 +279,8 @@ class ShardCounter:
                 facts = part.select(pl.len(), n_bytes=_TEXT.str.len_bytes().sum(), n=null.sum(), first=null.arg_max())
                 n_rows, n_bytes, n_nulls, first = facts.collect().row(0)
                 if n_nulls and self.errors == "strict":
-                    place = f"{path}: row"
-                    raise CorpusError(
-                        f"{place} {start + first + 1} is null; remove it or pass", hint={"errors": "skip"}
-                    )
+                    number = start + first + 1
+                    raise CorpusError(f"{path}: row {number} is null; remove it or pass", hint={"errors": "skip"})
                 yield CountedPart(self.counted(part), n_rows, n_bytes, n_nulls)
         except pl.exceptions.PolarsError as error:
             raise CorpusError(f"{path}: damaged parquet file ({error}); copy it again") from error
@@ -296,9 +290,5 @@ class ShardCounter:
 
 def _without_blanks(data: bytes) -> bytes:
     """Drop empty lines where they are most of the data: each would take more memory than a word."""
-    if 2 * len(data.translate(None, b"\n")) > len(data):
-        return data
-    codes = np.frombuffer(data, np.uint8)
-    retained = codes != ord("\n")
-    retained[1:] |= retained[:-1]  # a line end after other text
-    return bytes(codes[retained])
+    is_mostly_blank = 2 * len(data.translate(None, b"\n")) <= len(data)
+    return re.sub(rb"\n+", b"\n", data) if is_mostly_blank else data

@@ -59,7 +59,7 @@ def named_files(arguments: Sequence[str]) -> dict[str, NamedFile]:
 
 
 def split_name(argument: str) -> tuple[str | None, str]:
-    """Return the name and the path of NAME=FILE; no name for FILE, even if the file's own name holds an equals sign.
+    """Return the name and the path of NAME=FILE; no name for FILE, even if the file's own name contains an equals sign.
 
     >>> split_name("en=a.txt"), split_name("./x=1/a.txt")
     (('en', 'a.txt'), (None, './x=1/a.txt'))
@@ -90,7 +90,7 @@ def _refuse_clash(name: str, path: str, others: dict[str, str] | dict[str, Named
 
 
 def _short_names(paths: Sequence[str]) -> list[str]:
-    """Return file names without their endings and the parts that all share at the start and the end."""
+    """Return file names without their endings, and without the text that all share at the start and the end."""
     stems = ["stdin" if path == "-" else name_of(path) for path in paths]
     for ending in ENDINGS:
         stems = [stem.removesuffix(ending) for stem in stems]

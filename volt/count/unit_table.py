@@ -2,8 +2,8 @@ r"""Text → counted units → counted words. A unit is the text between white s
 
     text --- UnitTable ---> counted units --- WordTable ---> counted words, as bytes of the text
 
-This works for pre-tokenizers that cut a unit alone as in its line: all built-in ones except "metaspace-line", and most
-custom patterns. A table belongs to one thread.
+This works for pre-tokenizers that split a unit alone as in its line: most custom patterns, and all built-in ones except
+"metaspace-line". A table belongs to one thread.
 """
 
 from __future__ import annotations
@@ -17,31 +17,19 @@ import polars as pl
 from numpy.typing import NDArray
 
 from volt.files.buffers import PaddedMemory, aligned, longer
-from volt.text import characters
-from volt.text.characters import SPACE, SPLIT_SPACE, ascii_bytes
+from volt.text.characters import SPACE, SPLIT_SPACE, ascii_bytes, bits_of
+from volt.text.patterns.published import GPT2
 from volt.text.patterns.splitter import Split, Splitter, WordCutter
 from volt.text.pretokenizer import IF_ABSENT, PreTokenizer
 
 if TYPE_CHECKING:
     from volt.kernels.regex_cutting import SplitTables
+    from volt.kernels.unit_table import Ends
 
 
 Longs = NDArray[np.int64]
 _N_SLOTS = 1 << 13  # at first
 MOST, MOST_BYTES = 1 << 20, 1 << 26
-
-
-@dataclass(frozen=True, slots=True)
-class UnitEnds:
-    """Where a unit ends: at byte b ≤ 32 if bit b of `breaks` is set.
-
-    keeps_breaks: whether breaks belong to the unit after them
-    marks_first: whether a line's first unit is distinct from equal bytes elsewhere
-    """
-
-    breaks: int
-    keeps_breaks: bool = False
-    marks_first: bool = False
 
 
 class CountedUnits(NamedTuple):
@@ -62,7 +50,7 @@ class CountedUnits(NamedTuple):
 
 
 class CountTable:
-    """Distinct runs of bytes so far, and how often each occurs; full at `most` runs or `most_bytes`."""
+    """Distinct byte strings so far, and how often each occurs; full at `most` strings or `most_bytes`."""
 
     def __init__(self, *, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
         self._most = most, most_bytes
@@ -85,7 +73,7 @@ class CountTable:
         return self.n >= most or int(self._table.starts[self.n]) >= most_bytes
 
     def units(self) -> CountedUnits:
-        """Return the runs in the order of their first occurrence; clear the table before adding more."""
+        """Return the byte strings in order of first occurrence; clear the table before adding more."""
         n, rows, data = self.n, self._table.rows.reshape(-1, 4), self._table.bytes[:]
         rows = rows[rows[:, 2] != 0]
         counts = np.empty(n, np.int64)
@@ -106,7 +94,7 @@ class CountTable:
 
 
 class UnitTable(CountTable):
-    def __init__(self, ends: UnitEnds, *, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, ends: Ends, *, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
         from volt.kernels.unit_table import RING
 
         super().__init__(most=most, most_bytes=most_bytes)
@@ -114,11 +102,10 @@ class UnitTable(CountTable):
 
     def add(self, text: bytes | memoryview) -> None:
         """Count the units of a text: whole lines of UTF-8."""
-        from volt.kernels.unit_table import N_UNITS, Ends, count_units
+        from volt.kernels.unit_table import N_UNITS, count_units
 
-        ends = Ends(_NEWLINE, True, self._ends.breaks, self._ends.keeps_breaks, self._ends.marks_first)
         padded, state = self._memory.read(text, separator=_NEWLINE), np.array([self.n, 0, 0, 0], np.int64)
-        while not count_units(padded.data, padded.size, ends, self._table, self._ring, state):
+        while not count_units(padded.data, padded.size, self._ends, self._table, self._ring, state):
             self._grow(int(state[N_UNITS]), padded.size)
         self.n = int(state[N_UNITS])
 
@@ -144,9 +131,9 @@ _SPACE = SPACE.encode()
 
 @dataclass(frozen=True, eq=False, slots=True)
 class UnitCutter:
-    """How texts are cut into units, and units into words."""
+    """Splits texts into units, and units into words."""
 
-    ends: UnitEnds
+    ends: Ends
     cutter: WordCutter
     spares_space: bool = False
 
@@ -159,7 +146,7 @@ class UnitCutter:
         return data.replace(_SPACE, b" ") if self.cutter.reads_marks else data
 
     def cuts_apart(self, data: bytes) -> bool:
-        """Check whether a text holds private characters, at which words must be cut."""
+        """Check whether a text contains private characters, at which words must be split."""
         return self.cutter.parts_at_users(data)
 
     def add(self, words: WordTable, units: CountedUnits) -> None:
@@ -168,11 +155,8 @@ class UnitCutter:
 
     def table(self, words: CountedUnits) -> pl.DataFrame:
         """Return a table of word and count, with words as vocabularies spell them."""
-        text, ends = words.text, words.ends + np.arange(len(words.ends))
-        data, is_text = np.full(len(text) + len(ends), _NEWLINE, np.uint8), np.ones(len(text) + len(ends), bool)
-        is_text[ends] = False
-        data[is_text] = np.frombuffer(text, np.uint8)
-        lines = data[:-1].tobytes()  # words joined by line ends, which no word holds
+        text = np.frombuffer(words.text, np.uint8)
+        lines = np.insert(text, words.ends, _NEWLINE)[:-1].tobytes()  # words joined by line ends, which no word has
         spelled = pl.Series("word", [self.cutter.spelled(lines)]).str.split("\n").explode()
         table = pl.DataFrame({"word": spelled, "count": words.counts})
         if self.cutter.is_bytes or not (b" " in lines and _SPACE in lines):
@@ -185,36 +169,34 @@ class UnitCutter:
         if self.spares_space:
             marked &= units.data[units.starts] != _BLANK
         moved = np.cumsum(marked)  # how far each unit moves
-        blanks = (units.starts + moved - 1)[marked]
-        data = np.full(len(units.data) + len(blanks), _BLANK, np.uint8)
-        is_old = np.ones(len(data), bool)
-        is_old[blanks] = False
-        data[is_old] = units.data
+        data = np.insert(units.data, units.starts[marked], _BLANK)
         data.flags.writeable = False
         return units._replace(data=data, starts=units.starts + moved - marked, ends=units.ends + moved)
 
 
 @lru_cache(maxsize=64)
 def _cutter_of(name: str) -> UnitCutter | None:
+    from volt.kernels.unit_table import Ends
+
     pretokenizer = PreTokenizer(name)
     if name == "whitespace":
         whole = WordCutter.of(Splitter.of(Split(pretokenizer.pattern)), matches_only=True)
-        breaks = sum(1 << byte for byte in ascii_bytes(SPLIT_SPACE))
-        return UnitCutter(UnitEnds(breaks), whole.without_user_tokens)
+        ends = Ends(_NEWLINE, True, bits_of(ascii_bytes(SPLIT_SPACE)), keeps_breaks=False, marks_first=False)
+        return UnitCutter(ends, whole.without_user_tokens)
     cutter = _word_cutter(pretokenizer)
-    parting = cutter.parting if cutter else None
-    if cutter is None or parting is None:
+    if cutter is None or (parting := cutter.parting) is None:
         return None
-    ends = UnitEnds(parting.breaks & ~parting.clinging, keeps_breaks=True, marks_first=pretokenizer.dummy_prefix)
+    breaks = parting.breaks & ~parting.clinging
+    ends = Ends(_NEWLINE, True, breaks, keeps_breaks=True, marks_first=pretokenizer.dummy_prefix)
     return UnitCutter(ends, cutter, spares_space=name.endswith(IF_ABSENT))
 
 
 def _word_cutter(pretokenizer: PreTokenizer) -> WordCutter | None:
-    """Return the cutter of a pre-tokenizer; None if only Polars can cut as it does."""
+    """Return the splitter of a pre-tokenizer; None if only Polars can split as it does."""
     if pretokenizer.is_bytes or not (pretokenizer.has_own_pattern or pretokenizer.keeps_spaces):
         return pretokenizer.cutter
     if pretokenizer.has_own_pattern:
         cutter = pretokenizer.cutter
         return cutter.without_user_tokens if cutter and pretokenizer.name.startswith("regex:") else cutter
-    pattern = characters.ORIGINAL if pretokenizer.name == "gpt2" else pretokenizer.pattern.replace(SPACE, " ")
+    pattern = GPT2 if pretokenizer.name == "gpt2" else pretokenizer.pattern.replace(SPACE, " ")
     return WordCutter.of(Splitter.of(Split(pattern))).without_user_tokens

@@ -35,7 +35,7 @@ _COUNT = pl.col("count")
 
 
 class CountedPart(NamedTuple):
-    """The count of a part of a corpus. table: columns word and count, in any order, no word twice"""
+    """The counts of some lines of a corpus. table: columns word and count, in any order, no word twice"""
 
     table: pl.DataFrame
     n_lines: int
@@ -72,7 +72,7 @@ def added(parts: list[CountedPart]) -> CountedPart:
 
 def check_total(total: int) -> None:
     if total > MAX_TOTAL:
-        raise CorpusError(f"the counts add up to {total}, more than 64 bits hold; scale them down")
+        raise CorpusError(f"the counts add up to {total}, more than 64 bits can store; scale them down")
 
 
 _NORMALIZER, _PRETOKENIZER = Normalizer(), PreTokenizer()
@@ -88,8 +88,8 @@ class WordCounts:
     n_bad_lines: how many of the lines were not UTF-8, or null
     normalizer, pretokenizer: how text became words; adding counts with other settings raises CorpusError
     sources, temperature: the arguments of `mix`; equality ignores them
-    bound: how much too low a count can be, at most, after approximate counting; otherwise 0
-    n_left_out: occurrences of words that were counted and left out of the table
+    bound: the maximum by which a count can be too low after approximate counting; otherwise 0
+    n_left_out: occurrences of words that were counted but removed from the table
 
     >>> counts = WordCounts.from_pairs({"b": 1, "a": 2}) + WordCounts.from_pairs({"b": 5})
     >>> counts.words, counts.counts, counts.total
@@ -153,7 +153,7 @@ class WordCounts:
         try:
             table = pl.DataFrame(rows, schema=EMPTY.schema, orient="row").group_by("word").agg(_COUNT.sum())
         except UnicodeEncodeError as error:
-            raise CorpusError(f"word {error.object!r} holds a lone surrogate; it is not text") from None
+            raise CorpusError(f"word {error.object!r} contains a lone surrogate; it is not text") from None
         return cls(*summed([CountedPart(table, 0, 0, 0)]), as_normalizer(normalizer), as_pretokenizer(pretokenizer))
 
     @property

@@ -1,32 +1,44 @@
-r"""`BatchEncoder`: bytes → ids or text, by the million lines, without a Python object for a word or a line.
+r"""`BatchEncoder`: bytes → ids or text, millions of lines at once, without a Python object for a word or a line.
 
 Threads look up the values of the units of chunks (volt.encode.pretokens). The compiled loop encodes simple new units;
-Python encodes the others together. Each thread borrows its own `UnitCache`, so nothing is locked.
+Python encodes the others, the pending units, together. A line is left to Python if it has an irregular unit. Each
+thread borrows its own `UnitCache`, so nothing is locked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from volt import arguments
 from volt.display import counted
 from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
 from volt.encode.merge_tables import MergeTables
-from volt.encode.pretokens import UnitRule, joined_lines, split_lines, unit_words
-from volt.encode.rendering import Rendering
-from volt.encode.unit_cache import EncodedPart, UnitCache, unit_encoder_of
+from volt.encode.pretokens import (
+    CharacterClasses,
+    UnitRule,
+    loop_cutter,
+    pretoken_lines,
+    split_lines,
+    unit_words,
+    uses_classes,
+)
+from volt.encode.rendering import Rendering, places_of
 from volt.errors import ConfigError
 from volt.files.blocks import utf8_error
+from volt.files.buffers import Padded, PaddedMemory, aligned, longer
 from volt.files.threads import available_cores, in_order
-from volt.text.characters import CharacterClasses
+from volt.text.characters import BYTE_TOKENS
+
+if TYPE_CHECKING:
+    from volt.kernels.unit_encoder import LoopState, UnitEncoder
 
 Longs = NDArray[np.int64]
 
@@ -55,6 +67,174 @@ class Dropout:
         return cls(probability, np.random.SeedSequence(seed).generate_state(1, np.uint64).view(np.int64)[0].item())
 
 
+_N_SLOTS = 1 << 17
+_N_LINES, _N_LEFT = 1 << 14, 1 << 9
+_N_AT_ONCE = 1 << 12  # pending units that are encoded in one call
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPart:
+    """The encoded lines of a chunk.
+
+    values: ids (n,) int32, or text (n,) uint8 with a line end after each line
+    ends: (n_lines,) int64, where each line's values end
+    left: (n_left, 2) int64, the lines that Python must encode, not in `values`: number, and end in the text
+    """
+
+    values: NDArray[Any]
+    ends: Longs
+    left: Longs = field(default_factory=lambda: np.empty((0, 2), np.int64))
+
+
+class UnitCache:
+    """The distinct units so far, and their values; for one thread at a time. `trim` empties it beyond its limit.
+
+    rule: where units begin and end
+    encoder: the tables for new units
+    dtype: the type of the values
+    limit: about how many units are cached; each further word of a unit counts as one more
+    """
+
+    def __init__(self, rule: UnitRule, encoder: UnitEncoder, dtype: DTypeLike, *, limit: int = 1 << 20) -> None:
+        from volt.kernels.encode_units import RING
+
+        self.rule, self.limit, self.memory, self._ring = rule, limit, PaddedMemory(), aligned(RING)
+        self._encoder, self._dtype = encoder.for_thread(), np.dtype(dtype)
+        self._line_ends, self._left = np.empty(_N_LINES, np.int64), np.empty((_N_LEFT, 2), np.int64)
+        self.clear()
+
+    def trim(self) -> None:
+        if self.n_units > self.limit:
+            self.clear()
+
+    def clear(self) -> None:
+        from volt.kernels.encode_units import ROOM
+        from volt.kernels.unit_table import UnitRows
+
+        n = _N_SLOTS * 3 // 8
+        self._table = UnitRows(
+            rows=aligned(4 * _N_SLOTS), bytes=np.zeros(16 * n, np.uint8), starts=np.zeros(n + 1, np.int64),
+            firsts=np.zeros(n, np.uint8), value_starts=np.zeros(n, np.int64),
+            values=np.zeros(16 * n + ROOM, np.uint8), pending=np.zeros(n, np.int64),
+        )  # fmt: skip
+        self.n_units = self._n_values = self._n_pending = 0
+
+    def encode(self, text: Padded, *, strips_return: bool = False) -> EncodedPart:
+        """Return the values of a text's lines, valid only if no units are `pending`: see `fill_pending`."""
+        from volt.kernels.encode_units import ROOM, Rule, encode_units
+        from volt.kernels.unit_encoder import LoopState
+
+        own = self.rule
+        rule = Rule(
+            text.separator, strips_return, own.breaks, own.clinging, own.keeps_breaks, own.marks_first,
+            self._dtype == np.uint8,
+        )  # fmt: skip
+        self._n_pending = 0
+        out = np.empty((2 * text.size if rule.is_text else text.size + text.size // 2) + 2 * ROOM, np.uint8)
+        slots = LoopState(n_units=self.n_units, n_values=self._n_values).slots()
+        while status := encode_units(
+            text.data, text.size, rule, self._table, self._encoder, out, self._line_ends, self._left, self._ring, slots
+        ):
+            out = self._with_room(status, out, LoopState.read(slots), text)
+        state = LoopState.read(slots)
+        self.n_units, self._n_values, self._n_pending = state.n_units, state.n_values, state.n_pending
+        ends = self._line_ends[: state.line] // self._dtype.itemsize
+        return EncodedPart(out[: state.written].view(self._dtype), ends, self._left[: state.n_left].copy())
+
+    def _with_room(self, status: int, out: NDArray[np.uint8], state: LoopState, text: Padded) -> NDArray[np.uint8]:
+        """Enlarge the full array. Return `out`, or a longer copy of it."""
+        from volt.kernels.encode_units import LINES_FULL, OUT_FULL
+        from volt.kernels.pretokenize import LONGEST
+        from volt.kernels.unit_table import rebuild
+
+        table = self._table
+        if status == OUT_FULL:
+            return longer(out, 2 * len(out))
+        if status == LINES_FULL:
+            self._line_ends = longer(self._line_ends, 2 * len(self._line_ends))
+            self._left = np.concatenate([self._left, np.empty_like(self._left)])
+        elif state.n_units >= len(table.firsts):
+            rows, n = aligned(2 * len(table.rows)), 2 * len(table.firsts)
+            rebuild(rows, table.rows)
+            self._table = table._replace(
+                rows=rows, starts=longer(table.starts, n + 1), firsts=longer(table.firsts, n),
+                value_starts=longer(table.value_starts, n), pending=longer(table.pending, n),
+            )  # fmt: skip
+        else:  # any unit of the text must fit
+            n_values = 2 * len(table.values) + 2 * (LONGEST + 1) * self._encoder.widest
+            data = longer(table.bytes, 2 * len(table.bytes) + text.size)
+            self._table = table._replace(bytes=data, values=longer(table.values, n_values))
+        return out
+
+    @property
+    def pending(self) -> Longs:
+        """The numbers of the last text's pending units, (n,)."""
+        return self._table.pending[: self._n_pending]
+
+    def units(self, numbers: Longs) -> tuple[bytes, Longs, NDArray[np.uint8]]:
+        """Return the bytes of units, concatenated, where each ends, and 1 for each that starts its line."""
+        table, starts = self._table, self._table.starts[numbers]
+        sizes = table.starts[numbers + 1] - starts
+        return table.bytes[places_of(starts, sizes)].tobytes(), np.cumsum(sizes), table.firsts[numbers]
+
+    def encode_pending(self) -> None:
+        """Encode pending units whose characters have a class now."""
+        from volt.kernels.encode_units import ROOM, encode_pending
+        from volt.kernels.unit_table import complete
+
+        pending, retained = self.pending.copy(), list[Longs]()
+        for numbers in np.array_split(pending, 1 + len(pending) // _N_AT_ONCE):
+            n_bytes = int((self._table.starts[numbers + 1] - self._table.starts[numbers]).sum())
+            self._reserve(self._n_values + 2 * (n_bytes + len(numbers)) * self._encoder.widest + ROOM)
+            data, sizes = self._table.bytes[:], np.empty(len(numbers), np.int64)
+            data.flags.writeable = False
+            self._n_values = encode_pending(data, self._table, self._encoder, numbers, sizes, self._n_values)
+            complete(self._table, numbers[sizes >= 0], sizes[sizes >= 0])
+            retained.append(numbers[sizes < 0])
+        left = np.concatenate(retained)
+        self._table.pending[: len(left)], self._n_pending = left, len(left)
+
+    def fill_pending(self, values: NDArray[Any], ends: Longs, irregular: NDArray[np.bool_]) -> None:
+        from volt.kernels.encode_units import ROOM
+        from volt.kernels.unit_encoder import IRREGULAR
+        from volt.kernels.unit_table import complete
+
+        used, values, ends = self._n_values, values.view(np.uint8), ends * self._dtype.itemsize
+        self._reserve(used + len(values) + ROOM)
+        table = self._table
+        table.values[used : used + len(values)] = values
+        starts = np.concatenate([[0], ends[:-1]])
+        table.value_starts[self.pending] = used + starts
+        complete(table, self.pending, np.where(irregular, IRREGULAR, ends - starts))
+        self._n_values, self._n_pending = used + len(values), 0
+
+    def _reserve(self, n: int) -> None:
+        if n > len(self._table.values):
+            self._table = self._table._replace(values=longer(self._table.values, 2 * n))
+
+
+def unit_encoder_of(tables: MergeTables, rendering: Rendering | None, classes: CharacterClasses) -> UnitEncoder:
+    """Return the tables by which compiled code encodes units; `UnitEncoder.for_thread` adds memory.
+
+    rendering: None for atoms, which dropout draws from
+    """
+    from volt.kernels.unit_encoder import ID_SIZE, numbering
+
+    vocabulary, nothing = tables.vocabulary, np.zeros(0, np.int32)
+    starts, values = rendering.known_rows(len(tables.retained)) if rendering else (np.zeros(1, np.int64), nothing)
+    starts, values = starts * values.itemsize, np.concatenate([values.view(np.uint8), np.zeros(8, np.uint8)])
+    empty, widths, byte_ids = numbering(), np.diff(starts), nothing
+    is_by_bytes = vocabulary.byte_fallback and not vocabulary.pretokenizer.is_bytes and vocabulary.marker != "suffix"
+    if rendering and rendering.dtype == np.int32 and is_by_bytes:  # bytes alone spell unknown characters
+        byte_ids = np.array([vocabulary.ids[token] for token in BYTE_TOKENS], np.int32)
+    return empty._replace(
+        cutter=loop_cutter(tables, empty.cutter, classes), sampled=rendering is None, merges=tables.merges,
+        rule=tables.rule, starts=starts, rendered=values, byte_ids=byte_ids,
+        widest=max(ID_SIZE, int(widths.max(initial=0))),
+        width=int(widths[0]) if len(widths) and (widths == widths[0]).all() else 0,
+    )  # fmt: skip
+
+
 class BatchEncoder:
     """Encodes many lines with one vocabulary. Safe to share between threads.
 
@@ -76,7 +256,7 @@ class BatchEncoder:
     def encode(
         self, chunks: Iterable[Chunk], *, dropout: Dropout | None = None, n_threads: int | None = None
     ) -> Iterator[EncodedPart]:
-        """Yield the encoded lines of each chunk, in order; an awaited chunk's before the next is requested."""
+        """Yield the encoded lines of each chunk, in order; those of an awaited chunk before requesting the next."""
         assert self.sampled == (dropout is not None)
         encode, n_threads = partial(self._encode, dropout=dropout), n_threads or available_cores()
         return in_order(encode, chunks, n_threads=n_threads, is_awaited=attrgetter("awaited"))
@@ -91,19 +271,19 @@ class BatchEncoder:
             cache = UnitCache(self._rule, self._encoder, dtype, limit=self._limit)
         try:
             lines = self._lines(chunk, cache)
-        except UnicodeDecodeError:  # the cache is not used again: it holds units without values
+        except UnicodeDecodeError:  # the cache is not used again: some of its units have no values
             raise utf8_error(chunk.block) from None
         self._idle.append(cache)
         return self._sampled(lines, chunk, dropout) if dropout else lines
 
     def _lines(self, chunk: Chunk, cache: UnitCache) -> EncodedPart:
         if self._rule.words:
-            words = joined_lines(
+            words = pretoken_lines(
                 self.tables.vocabulary, bytes(chunk.text), separator=chunk.separator, strips_return=chunk.strips_return
             )
             chunk = Chunk(words, NO_BYTE_OF_TEXT)
         cache.trim()
-        text = cache.read(chunk.text, separator=chunk.separator, padded=chunk.padded)
+        text = cache.memory.read(chunk.text, separator=chunk.separator, padded=chunk.padded)
         lines = cache.encode(text, strips_return=chunk.strips_return)
         if len(cache.pending):
             self._encode_pending(cache)
@@ -111,14 +291,13 @@ class BatchEncoder:
         return self._with_left_lines(lines, text.data.tobytes(), chunk.separator) if len(lines.left) else lines
 
     def _encode_pending(self, cache: UnitCache) -> None:
-        if cache.uses_classes and self._classes.classify(cache.units(cache.pending)[0].decode()):
+        has_classes = uses_classes(self._encoder.cutter.cut)
+        if has_classes and self._classes.classify(cache.units(cache.pending)[0].decode()):
             cache.encode_pending()
-        if not len(numbers := cache.pending):
-            return
-        data, ends = cache.units(numbers)
-        result = unit_words(self.tables.vocabulary, data, ends, first=cache.firsts(numbers))
-        values, ends = self._values(result.text, result.lengths)
-        cache.fill_pending(values, _ends_of_groups(ends, result.n_words), result.irregular)
+        if len(cache.pending):
+            result = unit_words(self.tables.vocabulary, *cache.units(cache.pending))
+            values, ends = self._values(result.text, result.lengths)
+            cache.fill_pending(values, _ends_of_groups(ends, result.n_words), result.irregular)
 
     def _values(self, text: str, lengths: Longs) -> tuple[NDArray[Any], Longs]:
         """Return the values of words, and where each word ends; for dropout, atoms, each word's last marked."""
@@ -133,19 +312,18 @@ class BatchEncoder:
 
     def _with_left_lines(self, lines: EncodedPart, text: bytes, separator: int) -> EncodedPart:
         """Insert the values of the lines that the compiled loop left out, each encoded as a whole."""
-        numbers, mark = lines.left[:, 0], bytes([separator])
+        numbers, mark, is_text = lines.left[:, 0], bytes([separator]), lines.values.dtype == np.uint8
         left = [text[text.rfind(mark, 0, end) + 1 : end].decode() for end in lines.left[:, 1].tolist()]
         split = split_lines(self.tables.vocabulary, left)
         words = list(chain.from_iterable(split))
-        values, ends = self._values("".join(words), np.array([len(word) for word in words], np.int64))
-        starts_ends = pairwise([0, *_ends_of_groups(ends, np.array([len(words) for words in split])).tolist()])
-        parts, done, is_text = list[NDArray[Any]](), 0, lines.values.dtype == np.uint8
-        sizes = np.diff(lines.ends, prepend=0)
-        for number, (start, end) in zip(numbers.tolist(), starts_ends, strict=True):
-            place = lines.ends[number] - is_text  # before the line end
-            parts += [lines.values[done:place], values[start : max(start, end - is_text)]]
-            done, sizes[number] = place, sizes[number] + len(parts[-1])
-        return EncodedPart(np.concatenate([*parts, lines.values[done:]]), np.cumsum(sizes), lines.left[:0])
+        values, ends = self._values("".join(words), np.array(list(map(len, words)), np.int64))
+        ends = _ends_of_groups(ends, np.array(list(map(len, split)), np.int64))
+        sizes, line_sizes = np.diff(ends, prepend=0), np.diff(lines.ends, prepend=0)
+        if is_text:  # no space after the last piece
+            values, sizes = np.delete(values, ends[sizes > 0] - 1), sizes - (sizes > 0)
+        line_sizes[numbers] += sizes
+        places = np.repeat(lines.ends[numbers] - is_text, sizes)  # before the line end
+        return EncodedPart(np.insert(lines.values, places, values), np.cumsum(line_sizes), lines.left[:0])
 
     def _sampled(self, lines: EncodedPart, chunk: Chunk, dropout: Dropout) -> EncodedPart:
         from volt.kernels.apply_bpe import encode_sampled
@@ -206,10 +384,10 @@ class Encoded:
 
     @classmethod
     def of(cls, parts: Iterable[EncodedPart], *, n_bytes: int = 0) -> Encoded:
-        """Concatenate the lines of parts.
+        """Concatenate the lines of encoded chunks.
 
         parts: the encoded chunks
-        n_bytes: the size of the text, about the maximum number of ids
+        n_bytes: the size of the text; there are seldom more ids
         """
         try:
             ids = np.empty(n_bytes, np.int32)  # unused pages cost nothing

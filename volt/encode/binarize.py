@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
+from volt.encode.batch_encoder import EncodedPart
 from volt.encode.chunks import Chunk
 from volt.encode.encoder import Encoder
 from volt.encode.files import EncodeJob, Progress, check_both, encoded_parts, input_paths, of_one_file, outputs_of
-from volt.encode.unit_cache import EncodedPart
 from volt.errors import ConfigError
 from volt.files.atomic import check_distinct, make_folder
 from volt.files.indexed_dataset import BIN, IDX, check_dtype, dtype_for, prefix_of, write_ids
@@ -45,24 +45,17 @@ class Frame:
         cls, encoder: Encoder, *, bos: int | str | None = None, prepend: int | str | None = None,
         eos: int | str | None = None,
     ) -> Frame:  # fmt: skip
-        """Return the frame of ids or tokens of the vocabulary; None for none."""
+        """Return the ids around each line, from ids or tokens of the vocabulary; None adds nothing."""
         values = {"bos": bos, "prepend": prepend, "eos": eos}
         ids = {name: () if token is None else (_id_of(encoder, token, name),) for name, token in values.items()}
         return cls(ids["bos"] + ids["prepend"], ids["eos"])
 
     def around(self, ids: NDArray[np.int32], ends: Longs) -> tuple[NDArray[np.int32], Longs]:
         """Put the special tokens around each line. Return the ids, and each line's new length, (n_lines,)."""
-        more = len(self.front) + len(self.back)
         starts = np.concatenate([[0], ends])[:-1]
-        firsts = starts + more * np.arange(len(ends))  # where lines start among all ids
-        out, is_own = np.empty(len(ids) + more * len(ends), np.int32), np.ones(len(ids) + more * len(ends), bool)
-        places = [(firsts + place, id_) for place, id_ in enumerate(self.front)]
-        after = firsts + (ends - starts) + len(self.front)
-        places += [(after + place, id_) for place, id_ in enumerate(self.back)]
-        for at, id_ in places:
-            out[at], is_own[at] = id_, False
-        out[is_own] = ids
-        return out, ends - starts + more
+        places = np.repeat(np.stack([starts, ends], axis=1), (len(self.front), len(self.back)), axis=1)
+        own = np.tile(np.array(self.front + self.back, np.int32), len(ends))
+        return np.insert(ids, places.ravel(), own), ends - starts + places.shape[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +75,7 @@ def binarize(
     encoder: Encoder, paths: Iterable[str], prefix: Path, *, frame: Frame | None = None, dtype: str | None = None,
     job: EncodeJob = _JOB, progress: Progress | None = None,
 ) -> Binarized:  # fmt: skip
-    """Encode files into one pair of files, one text after the other.
+    """Encode files into one pair of files, in order.
 
     prefix: the path of the pair, without .bin and .idx
     frame: the special tokens around each line; by default eos after it

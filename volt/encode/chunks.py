@@ -29,7 +29,7 @@ class Chunk:
     r"""Whole lines of UTF-8 text, each followed by the separator byte (the last may lack it).
 
     first: the number of the first line, for dropout
-    numbers: (n_lines,) int64, where lines do not count up from the first
+    numbers: (n_lines,) int64, the lines' numbers, if they do not count up from the first
     strips_return: whether lines end at "\r\n" too
     whole: the block of the chunk, for messages
     padded: whether `PADDING` bytes after the text are readable
@@ -61,7 +61,7 @@ def chunks_of(
     text: bytes, *, separator: int = NEWLINE, first: int = 0, numbers: NDArray[np.int64] | None = None,
     numbered: bool = True, size: int = CHUNK_SIZE,
 ) -> Iterator[Chunk]:  # fmt: skip
-    r"""Cut text after separators into chunks of about `size` bytes.
+    r"""Split text after separators into chunks of about `size` bytes.
 
     first, numbers: see `Chunk`
     numbered: whether each chunk needs the number of its first line, for dropout
@@ -114,7 +114,7 @@ def file_chunks(
 
 
 def joined_lines(lines: Sequence[str]) -> tuple[bytes, int]:
-    r"""Join lines, each followed by a separator: "\n" unless a line holds one. Return both."""
+    r"""Join lines, each followed by a separator: "\n", or 0xFF if a line contains "\n". Return text and separator."""
     try:
         text = "\n".join(lines) + "\n" if lines else ""
         if text.count("\n") == len(lines):

@@ -19,7 +19,7 @@ from volt.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from volt.kernels.decode import TextTable
 
-BLOCK_SIZE = 1 << 18  # bytes of text that are written before they become strings: these fit into a core's cache
+BLOCK_SIZE = 1 << 18  # bytes of text that are written before they become strings: they fit into a core's cache
 Ids = NDArray[np.int32]
 Longs = NDArray[np.int64]
 _BYTES = {token: byte for byte, token in enumerate(BYTE_TOKENS)}
@@ -43,7 +43,7 @@ class Decoder:
     """Decodes ids of one vocabulary. Safe to share between threads, to pickle and to fork.
 
     texts: the UTF-8 text of each id
-    drops: the space that each line drops, see volt.kernels.decode
+    drops: which space to remove from each line, see volt.kernels.decode
     """
 
     vocabulary: Vocabulary
@@ -52,7 +52,7 @@ class Decoder:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Decoder:
-        """Return the decoder of a vocabulary, at the cost of some hundred lines of `decode`."""
+        """Return the decoder of a vocabulary. Making it takes as long as decoding some hundred lines with `decode`."""
         from volt.kernels.decode import FIRST_SPACE, LAST_SPACE, NO_SPACE
 
         drops = FIRST_SPACE if _starts_with_space(vocabulary) else NO_SPACE
@@ -78,7 +78,7 @@ class Decoder:
     def decode_text(self, text: bytes, *, place: Callable[[int], str] | None = None) -> bytes:
         r"""Decode lines of ids, with a space between two, to lines of UTF-8 text.
 
-        place: line's index → its name in errors, by default its number
+        place: the function from a line's index to its name in errors; by default its number
 
         Raises CorpusError if a word is not an id, VocabularyError if an id is out of range.
         """
@@ -211,7 +211,7 @@ def _table(vocabulary: Vocabulary) -> TextTable:
 
 
 def _split(out: NDArray[np.uint8], ends: Longs) -> list[str]:
-    """Return the lines of a block, which decode several times faster together, if they hold no line end."""
+    """Return the lines of a block. Without line ends inside, they decode together, several times faster."""
     lines = str(out[1 : ends[-1]].data, "utf-8", "replace").split("\n")
     if len(lines) == len(ends):
         return lines

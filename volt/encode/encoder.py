@@ -1,8 +1,8 @@
 """`Encoder`: text ⇄ pieces and ids, by the merges of a vocabulary.
 
 A word starts as atoms; the applicable merge of the lowest rank is applied, from left to right, until none applies
-(`Vocabulary.merging` may say otherwise). Pieces outside the vocabulary are then split back into the parts of their
-first merge. Unknown text stays as it is among pieces, and becomes bytes or `<unk>` among ids.
+(`Vocabulary.merging` may say otherwise). Pieces outside the vocabulary are then split back into the two pieces of their
+first merge. Unknown characters are pieces of their own; among ids they become bytes or `<unk>`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded, Ids
+from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded, EncodedPart, Ids
 from volt.encode.chunks import CHUNK_SIZE, NEWLINE, Chunk, checked_threads, chunks_of, file_chunks, joined_lines, shares
 from volt.encode.decoder import Decoder, decode
 from volt.encode.merge_tables import MergeTables
 from volt.encode.offsets import encode_offsets
 from volt.encode.pretokens import split_lines
-from volt.encode.rendering import Kind, checked_separator, rendering_of
-from volt.encode.unit_cache import EncodedPart
+from volt.encode.rendering import Kind, Rendering, checked_separator
 from volt.errors import ArgumentError, ConfigError, VocabularyError
 from volt.files.blocks import Errors
 from volt.files.limits import MAX_LINE
@@ -34,7 +33,7 @@ from volt.text.normalizer import check_text
 from volt.text.special_tokens import with_marks
 from volt.vocabulary import Vocabulary
 
-CACHE_WORDS = 1 << 20  # the most words whose pieces are remembered, by each thread
+CACHE_WORDS = 1 << 20  # the maximum number of words that each thread caches
 Numbers = NDArray[np.int64]
 Form = Literal["pieces", "ids"]
 _ONE = "did you mean encode(line) or {}([line])?"
@@ -55,7 +54,7 @@ class Encoder:
     """Applies one vocabulary. Safe to share between threads and to pickle.
 
     vocabulary: a vocabulary, its path, or an object that has one, such as the result of a search
-    cache_words: the most words that each thread caches, about 200 bytes each
+    cache_words: the maximum number of words that each thread caches, about 200 bytes each
 
     Raises VocabularyError for a file that is not a vocabulary.
 
@@ -122,13 +121,13 @@ class Encoder:
         return self._pieces(lines, Dropout.of(dropout, seed), _first(first))
 
     def encode_words(self, words: Iterable[str]) -> list[tuple[str, ...]]:
-        """Return the pieces of pre-tokens, neither normalised nor cut.
+        """Return the pieces of pre-tokens, without normalising or splitting them.
 
         words: pre-tokens; an empty one raises ConfigError
         """
         words = arguments.texts(words, "words", one="did you mean encode_words([word])?")
         if "" in words:
-            raise ConfigError(f"words[{words.index('')}] is empty; leave it out")
+            raise ConfigError(f"words[{words.index('')}] is empty; remove it")
         check_text("".join(words))
         return self._encoded(list(map(with_marks, words)) if self.vocabulary.special.user else words)
 
@@ -320,7 +319,7 @@ class Encoder:
         chunks, n_threads = _chunks(chunks), checked_threads(n_threads)
         key = kind, separator, drops is not None
         if key not in self._batches:
-            rendering = rendering_of(kind, self._tables, separator=separator)
+            rendering = Rendering(kind, self._tables, separator=separator)
             self._batches[key] = BatchEncoder(self._tables, rendering, sampled=key[2], limit=self._cache_words)
         return self._batches[key].encode(chunks, dropout=drops, n_threads=n_threads)
 
@@ -365,7 +364,7 @@ def _numbers(numbers: Numbers | None, text: bytes) -> Numbers | None:
         is_whole = isinstance(numbers, np.ndarray) and numbers.dtype.kind in "iu"
         result = np.ascontiguousarray(numbers if is_whole else arguments.wholes(numbers, "numbers"), np.int64)
     except OverflowError:
-        raise ConfigError("numbers holds one of more than 64 bits; give smaller ones") from None
+        raise ConfigError("numbers contains one of more than 64 bits; give smaller ones") from None
     n_lines = text.count(b"\n") + (text[-1:] not in (b"", b"\n"))
     if result.shape != (n_lines,):
         raise ConfigError(f"numbers has the shape {result.shape}; give {n_lines}, one for each line")
@@ -397,7 +396,7 @@ def _flat_ids(encoded: Encoded | Iterable[Iterable[int]]) -> Encoded:
         try:
             flat: NDArray[Any] = np.array([*chain.from_iterable(numbers)], np.int64)
         except OverflowError:
-            raise VocabularyError("encoded holds an id of more than 64 bits; give ids of the vocabulary") from None
+            raise VocabularyError("encoded contains an id of more than 64 bits; give ids of the vocabulary") from None
         return Encoded(flat, np.cumsum([0, *map(len, numbers)]))
     for name in ("ids", "offsets"):
         values = getattr(encoded, name)

@@ -5,7 +5,7 @@
     bin           all ids as raw int32, little-endian
 
 An array has a second file, NAME.offsets.npy, (n_lines + 1,) int64: line i has ids[offsets[i]:offsets[i + 1]]. A folder
-of outputs holds a manifest with their origins; up-to-date outputs are not rewritten.
+of outputs has a manifest with their origins; up-to-date outputs are not rewritten.
 """
 
 from __future__ import annotations
@@ -21,14 +21,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
-from volt.encode.batch_encoder import Dropout
+from volt.encode.batch_encoder import Dropout, EncodedPart
 from volt.encode.chunks import Chunk, checked_threads, file_chunks
 from volt.encode.encoder import Encoder
 from volt.encode.rendering import checked_separator
-from volt.encode.unit_cache import EncodedPart
 from volt.errors import ConfigError, OutputError
 from volt.files.atomic import append, check_distinct, follow, identity, make_folder, retire, write_atomic
 from volt.files.blocks import Errors, Wait, is_ready
@@ -228,34 +226,36 @@ def encoded_parts(
 
 
 def of_one_file(parts: Iterator[tuple[Chunk, EncodedPart]]) -> Iterator[tuple[Chunk, EncodedPart]]:
-    """Return the parts up to the next end of a file."""
+    """Return the encoded chunks up to the end of the current file."""
     return takewhile(lambda pair: len(pair[0].text) > 0 or pair[0].awaited, parts)
 
 
 def _write(output: Path, parts: Iterable[tuple[Chunk, EncodedPart]], job: EncodeJob) -> int:
     n_lines, offsets = 0, [np.zeros(1, np.int64)]
-
-    def values() -> Iterator[NDArray[Any]]:
-        nonlocal n_lines
-        for _, part in parts:
-            yield part.values
-            n_lines += len(part.ends)
-            if not job.is_text and len(part.ends):
-                offsets.append(part.ends + offsets[-1][-1])
-
     _refuse_pipe(output, job)
     with write_atomic(output) as file:
         if job.form == "npy":
-            _write_npy(file, values())
-        else:
-            for array in values():
-                file.write(_little_endian(array))
-                file.flush()  # it may be a pipe, whose reader waits
+            _write_header(file, 0)
+        for _, part in parts:
+            file.write(part.values.astype(part.values.dtype.newbyteorder("<"), copy=False).view(np.uint8).data)
+            file.flush()  # it may be a pipe, whose reader waits
+            n_lines += len(part.ends)
+            if not job.is_text and len(part.ends):
+                offsets.append(part.ends + offsets[-1][-1])
+        if job.form == "npy":
+            file.seek(0)
+            _write_header(file, int(offsets[-1][-1]))
+            file.seek(0, os.SEEK_END)
         if not job.is_text:
             with write_atomic(_files_of(output, job.form)[1]) as neighbours:
                 np.save(neighbours, np.concatenate(offsets))
                 retire(output, file, neighbours)
     return n_lines
+
+
+def _write_header(file: BinaryIO, n: int) -> None:
+    """Write the header of a numpy file of n ids; its size does not depend on n."""
+    np.lib.format.write_array_header_1_0(file, {"descr": "<i4", "fortran_order": False, "shape": (n,)})
 
 
 def _refuse_pipe(output: Path, job: EncodeJob) -> None:
@@ -265,24 +265,6 @@ def _refuse_pipe(output: Path, job: EncodeJob) -> None:
         return
     if is_pipe and not job.is_text:
         raise ConfigError(f"{output}: not a file, and {job.form} needs two files; name a file, or choose pieces or ids")
-
-
-def _write_npy(file: BinaryIO, arrays: Iterable[NDArray[Any]]) -> None:
-    """Write a numpy file of ids; the header is rewritten with the length."""
-    head = {"descr": "<i4", "fortran_order": False}
-    np.lib.format.write_array_header_1_0(file, {**head, "shape": (0,)})
-    start, n = file.tell(), 0
-    for array in arrays:
-        file.write(_little_endian(array))
-        n += len(array)
-    file.seek(0)
-    np.lib.format.write_array_header_1_0(file, {**head, "shape": (n,)})
-    assert file.tell() == start
-    file.seek(0, os.SEEK_END)
-
-
-def _little_endian(array: NDArray[Any]) -> memoryview:
-    return array.astype(array.dtype.newbyteorder("<"), copy=False).view(np.uint8).data
 
 
 def outputs_of(paths: Iterable[str], folder: Path, ending: str) -> dict[str, Path]:
@@ -341,7 +323,7 @@ class _Manifest:
             self._save()
 
     def close(self) -> None:
-        """Write the manifest as one object. After a failure, outputs are encoded again."""
+        """Write the manifest as one object. If that fails, the next run encodes the outputs again."""
         if self._n_unsaved:
             with suppress(OutputError):
                 self._save()

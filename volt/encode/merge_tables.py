@@ -82,7 +82,7 @@ def _entered(merges: Merges, spelled: Spelled) -> bool:
         tokens = np.flatnonzero((sizes == size) & (ranks >= 0))
         symbols = spelled.symbols[(spelled.ends[tokens] - size)[:, None] + np.arange(size)]
         alike = Spelled(symbols.ravel(), np.arange(1, len(tokens) + 1) * size)
-        pieces, ends = _joined(alike, merges)
+        pieces, ends = merged(alike, merges)
         are_two = np.diff(ends, prepend=0) == 2
         lefts, rights = (pieces[ends[are_two] - place] for place in (2, 1))
         are_known = (lefts >= 0) & (rights >= 0)
@@ -92,7 +92,8 @@ def _entered(merges: Merges, spelled: Spelled) -> bool:
     return True
 
 
-def _joined(spelled: Spelled, merges: Merges) -> tuple[Ints, Longs]:
+def merged(spelled: Spelled, merges: Merges) -> tuple[Ints, Longs]:
+    """Return the tokens that symbols merge into, in the vocabulary or not, and where the tokens of each text end."""
     from volt.kernels.apply_bpe import PieceRule, encode_words
     from volt.kernels.bpe_tables import no_spellings
 
@@ -116,7 +117,7 @@ def unmerged(spelled: Spelled, merges: Merges, eligible: NDArray[np.bool_]) -> S
     from volt.kernels.bpe_tables import spellings
 
     chosen = spelled.only(eligible & (spelled.sizes > 1))
-    pieces, ends = _joined(chosen, merges)
+    pieces, ends = merged(chosen, merges)
     is_made, numbers = np.diff(ends, prepend=0) == 1, np.arange(len(ends))
     is_made[is_made] = pieces[ends[is_made] - 1] == numbers[is_made]
     return spellings(*chosen.only(~is_made))
@@ -140,7 +141,7 @@ class MergeTables:
     codes: the code of each atom
     merges: the ranked merges that occur without dropout
     retained: (n_tokens,) uint8, 1 for tokens of the vocabulary
-    parts: (n_tokens,) int64, the pair key of each token's parts; −1 without a merge
+    parts: (n_tokens,) int64, the key of the pair that each token is split back into; −1 without a merge
     words: the tokens that need a lookup of whole words
     tokens: the strings of atoms, results of merges, then other `words`
     spelled: the symbols of each token, for merging by ranks and whole words
@@ -239,9 +240,7 @@ class MergeTables:
             return (user, SUFFIX)[: 1 + (code & 1 and not self.vocabulary.pretokenizer.isolates_users)]
         code %= _BEYOND
         character, final = chr(code >> 1), code & 1
-        if (
-            self.vocabulary.pretokenizer.is_bytes and character not in ALPHABET
-        ):  # only in a word that was not cut from text
+        if self.vocabulary.pretokenizer.is_bytes and character not in ALPHABET:  # only in a word that a caller gave
             return tuple(to_characters(character.encode()))
         if self.vocabulary.byte_fallback and not self.vocabulary.pretokenizer.is_bytes:
             return (*(BYTE_TOKENS[byte] for byte in character.encode()), SUFFIX)[: len(character.encode()) + final]
@@ -274,15 +273,15 @@ class MergedWords:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary, counts: WordCounts) -> MergedWords:
-        """Merge counted words. Raises CorpusError if they are not normalised and cut as the vocabulary does."""
-        from volt.kernels.apply_bpe import PieceRule, encode_words
+        """Merge counted words. Raises CorpusError if they were normalised or split differently."""
+        from volt.kernels.apply_bpe import encode_words
         from volt.kernels.arrays import Words
 
         check_same_words(vocabulary, counts)
         tables, result = MergeTables.of(vocabulary), counts.words
         lengths = np.fromiter(map(len, result), np.int64, len(result))
         atoms, ends = tables.atoms("".join(result), lengths)
-        whole = PieceRule(tables.retained, np.full_like(tables.parts, -1), tables.words)
+        whole = tables.rule._replace(parts=np.full_like(tables.parts, -1))
         symbols, merged_ends = encode_words(atoms, ends, tables.merges, whole, 0.0, np.zeros(1, np.int64))
         return cls(tables, Words(atoms, ends, counts.counts), Words(symbols, merged_ends, counts.counts))
 
@@ -299,7 +298,7 @@ def occurrences(words: Words, n_symbols: int) -> Longs:
 
 
 def check_same_words(vocabulary: Vocabulary, counts: WordCounts) -> None:
-    """Raise CorpusError unless words were cut and normalised as the vocabulary does."""
+    """Raise CorpusError unless words were split and normalised as the vocabulary does."""
     for name in ("normalizer", "pretokenizer"):
         ours, theirs = getattr(vocabulary, name), getattr(counts, name)
         if ours != theirs:

@@ -1,28 +1,30 @@
-"""Lines → pre-tokens: user tokens are hidden, the text is normalised and cut. Also, units → their pre-tokens.
+"""Lines → pre-tokens: hide user tokens, normalise the text, and split it. Also, units → their pre-tokens.
 
-A unit is the text between spaces, cut once and cached for encoding and counting.
+A unit is the text between two breaks: spaces, or white space. Each distinct unit is split once and cached.
 
     line        "the  lowest"
-    units       "the", "lowest"            breaks part them: spaces, or white space
+    units       "the", "lowest"
     pre-tokens  one or more for each unit
 
-Where a pattern or normaliser may look beyond a unit, each pre-token is a unit. Lines with an `irregular` unit, whose
-neighbours could matter, as one that ends with a no-break space, are cut as a whole.
+If a pattern or normaliser may look beyond a unit, each pre-token is a unit. A unit is irregular if its pre-tokens may
+depend on the text around it, as after a final no-break space; the whole line is then split at once.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.encode.rendering import places_of
+from volt.encode.merge_tables import MergeTables
 from volt.forks import about_to_use_polars
-from volt.text.characters import ALPHABET, SPACE, SPLIT_SPACE, WHITE_SPACE, ascii_bytes, ranges
+from volt.text.characters import ALPHABET, SPACE, SPLIT_SPACE, WHITE_SPACE, ascii_bytes, bits_of, ranges
 from volt.text.normalizer import check_text
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import Placeholders, stand_ins
@@ -31,18 +33,15 @@ from volt.vocabulary import Vocabulary
 if TYPE_CHECKING:
     import polars as pl
 
+    from volt.kernels.pretokenize import Cutter
     from volt.text.patterns.split_points import SplitPoints
     from volt.text.patterns.splitter import WordCutter
 
 
 def split_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[str]]:
-    """Return the pre-tokens of each line. Raises CorpusError if a line holds a lone surrogate."""
+    """Return the pre-tokens of each line. Raises CorpusError if a line contains a lone surrogate."""
     texts = [check_text(line) for line in lines]
-    if (cutter := _lone_cutter(vocabulary)) is not None:
-        return [words.split(" ") if words else [] for words in cutter.cut_texts(texts)]
-    own = own_characters(vocabulary, texts)
-    words: list[list[str]] = _pretokens(vocabulary, own.put(texts)).to_list()
-    return own.restored(words, is_bytes=vocabulary.pretokenizer.is_bytes) if own.of_text else words
+    return [words.split(" ") if words else [] for words in joined_words(vocabulary, texts)]
 
 
 def own_characters(vocabulary: Vocabulary, texts: Sequence[str]) -> Placeholders:
@@ -51,7 +50,7 @@ def own_characters(vocabulary: Vocabulary, texts: Sequence[str]) -> Placeholders
 
 
 def cutter_of(vocabulary: Vocabulary) -> WordCutter | None:
-    """Return the cutter of a vocabulary's pattern, which isolates user tokens; None if Polars cuts."""
+    """Return the splitter of a vocabulary's pattern, which isolates user tokens; None if Polars splits lines."""
     cutter = vocabulary.pretokenizer.cutter
     return cutter if cutter is None or vocabulary.special.user else cutter.without_user_tokens
 
@@ -65,19 +64,20 @@ def joined_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
     """Return each line with its pre-tokens separated by single spaces."""
     if (cutter := _lone_cutter(vocabulary)) is not None:
         return cutter.cut_texts(lines)
-    if own_characters(vocabulary, lines).of_text:
-        return list(map(" ".join, split_lines(vocabulary, lines)))
+    if (own := own_characters(vocabulary, lines)).of_text:
+        words = _pretokens(vocabulary, own.put(lines)).to_list()
+        return list(map(" ".join, own.restored(words, is_bytes=vocabulary.pretokenizer.is_bytes)))
     if (cutter := cutter_of(vocabulary)) is not None:
         return cutter.cut_texts(_normal(vocabulary, lines).to_list())
     return _pretokens(vocabulary, lines).list.join(" ").to_list()
 
 
-def joined_lines(vocabulary: Vocabulary, text: bytes, *, separator: int, strips_return: bool = False) -> memoryview:
+def pretoken_lines(vocabulary: Vocabulary, text: bytes, *, separator: int, strips_return: bool = False) -> memoryview:
     r"""Return the pre-tokens of UTF-8 lines with a space between two, and 0xFF after each line.
 
     Raises UnicodeDecodeError for other text.
 
-    >>> bytes(joined_lines(Vocabulary(merges=(), tokens=("a",)), b"a  b\n\nc", separator=10))
+    >>> bytes(pretoken_lines(Vocabulary(merges=(), tokens=("a",)), b"a  b\n\nc", separator=10))
     b'a b\xff\xffc\xff'
     """
     mark = bytes([separator])
@@ -105,18 +105,15 @@ def _normal(vocabulary: Vocabulary, lines: Sequence[str]) -> pl.Series:
     return texts.select(vocabulary.normalizer.apply(vocabulary.special.hide(pl.col("text")))).to_series()
 
 
-_SPACES_BEYOND_ASCII = frozenset(SPLIT_SPACE) - set(ascii_bytes(SPLIT_SPACE).decode())
-
-
 @dataclass(frozen=True, slots=True)
 class UnitRule:
-    """The rule that parts a line into units.
+    """The rule that splits a line into units.
 
-    breaks: bit b is set if byte b ≤ 32 parts units
-    clinging: the breaks that part units after some characters only
+    breaks: bit b is set if byte b ≤ 32 separates units
+    clinging: the breaks that separate units only after some characters
     keeps_breaks: whether a break belongs to the next unit
-    marks_first: whether a line's first unit is cut differently
-    words: whether each pre-token of a cut line is a unit
+    marks_first: whether a line's first unit is split differently
+    words: whether each pre-token is a unit
     """
 
     breaks: int
@@ -131,13 +128,13 @@ class UnitRule:
         if parting := parting_of_units(vocabulary):
             return cls(parting.breaks, parting.clinging, keeps_breaks=True)
         if pretokenizer.name == "whitespace":
-            return cls(_bits(ascii_bytes(SPLIT_SPACE)))
+            return cls(bits_of(ascii_bytes(SPLIT_SPACE)))
         if pretokenizer.name in ("gpt2", "bytes"):
-            return cls(_bits(ascii_bytes(WHITE_SPACE)), keeps_breaks=True)
+            return cls(bits_of(ascii_bytes(WHITE_SPACE)), keeps_breaks=True)
         if pretokenizer.dummy_prefix:
             breaks = b"" if pretokenizer.name.startswith("metaspace-line") else b" "
-            return cls(_bits(breaks), keeps_breaks=True, marks_first=True)
-        return cls(_bits(b" "), words=True)
+            return cls(bits_of(breaks), keeps_breaks=True, marks_first=True)
+        return cls(bits_of(b" "), words=True)
 
 
 def parting_of_units(vocabulary: Vocabulary) -> SplitPoints | None:
@@ -165,67 +162,23 @@ class UnitWords:
     irregular: NDArray[np.bool_]
 
 
-def unit_words(vocabulary: Vocabulary, data: bytes, ends: NDArray[np.int64], *, first: NDArray[np.uint8]) -> UnitWords:
+def unit_words(vocabulary: Vocabulary, data: bytes, ends: NDArray[np.int64], first: NDArray[np.uint8]) -> UnitWords:
     text, starts_character = data.decode(), (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
     if not starts_character[ends[:-1]].all():  # the end of a unit splits a character: raise the error
         for start, end in pairwise([0, *ends.tolist()]):
             data[start:end].decode()
     ends = np.cumsum(starts_character)[ends - 1]  # in characters
-    rule, lengths, n = UnitRule.of(vocabulary), np.diff(ends, prepend=0), len(ends)
+    regular = np.zeros(len(ends), bool)
+    if UnitRule.of(vocabulary).words:
+        return UnitWords(text, np.diff(ends, prepend=0), np.ones(len(ends), np.int64), regular)
+    units = [text[start:end] for start, end in pairwise([0, *ends.tolist()])]
     names = vocabulary.pretokenizer.name, vocabulary.normalizer.name
-    is_plain = names == ("whitespace", "none") and not vocabulary.special.user  # str.split() gives the pre-tokens
-    if rule.words or (is_plain and set(text).isdisjoint(_SPACES_BEYOND_ASCII)):
-        return UnitWords(text, lengths, np.ones(n, np.int64), np.zeros(n, bool))
-    if is_plain:
-        split = [text[start:end].split() for start, end in pairwise([0, *ends.tolist()])]
-        words = list(chain.from_iterable(split))
-        sizes, counts = (np.array([len(item) for item in items], np.int64) for items in (words, split))
-        return UnitWords("".join(words), sizes, counts, np.zeros(n, bool))
-    simple = _simple(vocabulary, text, ends)
-    bounds = zip((ends - lengths)[~simple].tolist(), ends[~simple].tolist(), strict=True)
-    cut = _cut_units(vocabulary, [text[start:end] for start, end in bounds], first[~simple])
-    if not simple.any():
-        return cut
-    return _merged(_one_word_each(vocabulary, data, text, ends, simple), cut, simple)
-
-
-def _simple(vocabulary: Vocabulary, text: str, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Check which units are letters after at most one space, one pre-token by GPT-2's pattern: (n_units,)."""
-    plain = vocabulary.normalizer.name == "none" and not vocabulary.special.user
-    if not plain or vocabulary.pretokenizer.name not in ("gpt2", "bytes"):
-        return np.zeros(len(ends), bool)
-    import polars as pl
-
-    about_to_use_polars()
-    codes, starts = np.frombuffer(text.encode("utf-32-le"), np.uint32), np.append(0, ends[:-1])
-    met, places = np.unique(codes, return_inverse=True)
-    are_letters = pl.Series(list(map(chr, met.tolist()))).str.contains(r"^\p{L}$").to_numpy()[places]
-    n_letters = np.add.reduceat(are_letters, starts, dtype=np.int64)
-    return np.asarray((n_letters > 0) & (n_letters == ends - starts - (codes[starts] == ord(" "))))
-
-
-def _one_word_each(
-    vocabulary: Vocabulary, data: bytes, text: str, ends: NDArray[np.int64], chosen: NDArray[np.bool_]
-) -> UnitWords:
-    lengths, codes = np.diff(ends, prepend=0), np.frombuffer(text.encode("utf-32-le"), np.uint32)
-    if vocabulary.pretokenizer.is_bytes:
-        starts_character = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
-        lengths = np.diff(np.append(np.flatnonzero(starts_character), len(data))[ends], prepend=0)
-        codes = np.array([ord(character) for character in ALPHABET], np.uint32)[np.frombuffer(data, np.uint8)]
-    codes = codes[np.repeat(chosen, lengths)]
-    spelled = codes.tobytes().decode("utf-32-le").replace(" ", SPACE)
-    n = int(chosen.sum())
-    return UnitWords(spelled, lengths[chosen], np.ones(n, np.int64), np.zeros(n, bool))
-
-
-def _merged(chosen: UnitWords, others: UnitWords, is_chosen: NDArray[np.bool_]) -> UnitWords:
-    n_words, irregular = np.ones(len(is_chosen), np.int64), np.zeros(len(is_chosen), bool)
-    n_words[~is_chosen], irregular[~is_chosen] = others.n_words, others.irregular
-    units = np.append(np.flatnonzero(is_chosen), np.repeat(np.flatnonzero(~is_chosen), others.n_words))
-    order, lengths = np.argsort(units, kind="stable"), np.append(chosen.lengths, others.lengths)
-    codes = np.frombuffer((chosen.text + others.text).encode("utf-32-le"), np.uint32)
-    starts, lengths = (np.cumsum(lengths) - lengths)[order], lengths[order]
-    return UnitWords(codes[places_of(starts, lengths)].tobytes().decode("utf-32-le"), lengths, n_words, irregular)
+    if names != ("whitespace", "none") or vocabulary.special.user:
+        return _cut_units(vocabulary, units, first)
+    split = [unit.split() for unit in units]  # Polars need not be loaded for these
+    words = list(chain.from_iterable(split))
+    lengths, n_words = (np.array(list(map(len, items)), np.int64) for items in (words, split))
+    return UnitWords("".join(words), lengths, n_words, regular)
 
 
 def _cut_units(vocabulary: Vocabulary, units: list[str], first: NDArray[np.uint8]) -> UnitWords:
@@ -236,25 +189,19 @@ def _cut_units(vocabulary: Vocabulary, units: list[str], first: NDArray[np.uint8
     frame = pl.DataFrame(
         {"unit": own.put(units), "first": first.astype(bool)}, schema={"unit": pl.String, "first": pl.Boolean}
     ).with_columns(normal=vocabulary.normalizer.apply(vocabulary.special.hide(pl.col("unit"))))
-    frame = frame.select(
-        words=_words(vocabulary, rule), irregular=_irregular(vocabulary.pretokenizer, rule)
-    ).with_columns(n_words=pl.col("words").list.len().cast(pl.Int64))
+    frame = frame.select(words=_words(vocabulary, rule), irregular=_irregular(vocabulary.pretokenizer, rule))
     if own.of_text:
         restored = own.restored(frame["words"].to_list(), is_bytes=vocabulary.pretokenizer.is_bytes)
         frame = frame.with_columns(pl.Series("words", restored, dtype=pl.List(pl.String)))
     words = frame["words"].explode().drop_nulls()
     return UnitWords(
         words.str.join("").item(), words.str.len_chars().to_numpy().astype(np.int64),
-        frame["n_words"].to_numpy(), frame["irregular"].to_numpy(),
+        frame["words"].list.len().to_numpy().astype(np.int64), frame["irregular"].to_numpy(),
     )  # fmt: skip
 
 
-def _bits(characters: bytes) -> int:
-    return sum(1 << byte for byte in characters)
-
-
 def _words(vocabulary: Vocabulary, rule: UnitRule) -> pl.Expr:
-    """Return the pre-tokens of column normal. Inner units are cut after a dummy word, which is dropped."""
+    """Return the pre-tokens of column normal. Inner units are split after a dummy word, which is dropped."""
     import polars as pl
 
     normal, first = pl.col("normal"), pl.col("first")
@@ -265,7 +212,7 @@ def _words(vocabulary: Vocabulary, rule: UnitRule) -> pl.Expr:
 
 
 def _irregular(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
-    """Check whether neighbours could matter: a unit ends with a space that is not a break, or holds "▁"."""
+    """Check whether a unit is irregular: it ends with a space that is not a break, or contains "▁"."""
     import polars as pl
 
     unit, normal = pl.col("unit"), pl.col("normal")
@@ -279,3 +226,120 @@ def _irregular(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
     if pretokenizer.name.startswith("metaspace-runs"):
         return normal.str.contains(f"[ {SPACE}]$")
     return pl.repeat(False, pl.len())
+
+
+_ALPHABET = np.array([ord(character) for character in ALPHABET], np.int32)
+
+
+def loop_cutter(tables: MergeTables, empty: Cutter, classes: CharacterClasses) -> Cutter:
+    """Return the tables with which compiled code splits units into words."""
+    from volt.kernels.pretokenize import BYTES, WORD
+
+    vocabulary, parting = tables.vocabulary, parting_of_units(tables.vocabulary)
+    cut, marker = _cut(vocabulary, parting), ("none", "suffix", "prefix").index(vocabulary.marker)
+    characters = _ALPHABET if cut >= BYTES else np.where(np.arange(256) == ord(" "), ord(SPACE), np.arange(256))
+    user = vocabulary.special.user if cut > WORD else ()  # only if units are text
+    user_starts = np.zeros(256 if user else 0, np.uint8)
+    user_starts[[token.encode()[0] for token in user]] = 1
+    cutter = empty._replace(
+        cut=cut, marker=marker, symbol_of=tables.symbol_of, user_starts=user_starts,
+        byte_symbols=tables.symbol_of[np.concatenate([2 * characters, 2 * characters + 1])],
+    )  # fmt: skip
+    if parting is None:
+        return cutter._replace(classes=classes.table) if uses_classes(cut) else cutter
+    own = vocabulary.pretokenizer.cutter
+    assert own is not None  # only a pattern has split points
+    automaton = own.splitter.tables
+    return cutter._replace(
+        classes=automaton.classes, moves=automaton.moves, end=automaton.end, splits=automaton.splits,
+        kinds=parting.kinds, breaks=parting.breaks, alone=int(parting.alone), matches_only=int(own.matches_only),
+    )  # fmt: skip
+
+
+def _cut(vocabulary: Vocabulary, parting: SplitPoints | None) -> int:
+    from volt.kernels import pretokenize
+
+    name = vocabulary.pretokenizer.name
+    if vocabulary.pretokenizer.has_own_pattern:
+        if parting is None:
+            return pretokenize.WORD  # units are normalised pre-tokens
+        return pretokenize.BYTE_PATTERN if vocabulary.pretokenizer.is_bytes else pretokenize.PATTERN
+    has_marker = vocabulary.marker != "none" and name != "whitespace"
+    if vocabulary.normalizer.name != "none" or has_marker:
+        return pretokenize.NEVER
+    cuts = {
+        "whitespace": pretokenize.SPLIT, "metaspace": pretokenize.METASPACE, "metaspace-runs": pretokenize.RUNS,
+        "metaspace-line": pretokenize.RUNS, "unicode": pretokenize.UNICODE, "gpt2": pretokenize.GPT2,
+        "bytes": pretokenize.BYTES,
+    }  # fmt: skip
+    return cuts.get(name, pretokenize.NEVER)
+
+
+def uses_classes(cut: int) -> bool:
+    from volt.kernels.pretokenize import BYTES, GPT2, UNICODE
+
+    return cut in (UNICODE, GPT2, BYTES)
+
+
+_N_KNOWN = 0x10000
+_IDEOGRAPHS_AND_SYLLABLES = (0x3400, 0x4DB6), (0x4E00, 0x9FA6), (0xAC00, 0xD7A4)  # starts and ends, all letters
+
+
+class CharacterClasses:
+    """The class of every character, looked up when the character first occurs."""
+
+    # Threads share it without a lock: they write equal values, and a NO_CLASS read too early only causes a look-up.
+
+    @cached_property
+    def table(self) -> NDArray[np.uint8]:
+        """(0x110000,) uint8, the class of each character, or NO_CLASS."""
+        table = np.zeros(0x110000, np.uint8)
+        table[:_N_KNOWN] = known_classes()
+        return table
+
+    def classify(self, text: str) -> bool:
+        """Look up the classes of a text's characters. Return whether any was new."""
+        new = [code for code in map(ord, set(text)) if not self.table[code]]
+        if new:
+            self.table[new] = classes_of(new)
+        return bool(new)
+
+
+@cache
+def known_classes() -> NDArray[np.uint8]:
+    """Return the classes of the characters unchanged since Unicode 3.2, (0x10000,), read-only, in 10 ms."""
+    from volt.kernels.pretokenize import LETTER, OTHER, WHITE
+
+    kinds, classes = _class_of_category(), np.zeros(_N_KNOWN, np.uint8)
+    category, old_category = unicodedata.category, unicodedata.ucd_3_2_0.category
+    start = 0
+    for end, after in (*_IDEOGRAPHS_AND_SYLLABLES, (_N_KNOWN, _N_KNOWN)):
+        for code in range(start, end):
+            old, kind = old_category(chr(code)), kinds.get(category(chr(code))[0], OTHER)
+            if old not in ("Cn", "Cs") and kind == kinds.get(old[0], OTHER):
+                classes[code] = kind
+        classes[end:after], start = LETTER, after
+    classes[[ord(character) for character in WHITE_SPACE]] = WHITE
+    classes.flags.writeable = False
+    return classes
+
+
+def _class_of_category() -> dict[str, int]:
+    from volt.kernels.pretokenize import LETTER, MARK, NUMBER_CLASS
+
+    return {"L": LETTER, "N": NUMBER_CLASS, "M": MARK}
+
+
+def classes_of(codes: Sequence[int]) -> NDArray[np.uint8]:
+    """Return the classes of characters, (n,)."""
+    import polars as pl
+
+    from volt.kernels.pretokenize import OTHER, WHITE
+
+    about_to_use_polars()
+    characters = pl.Series(list(map(chr, codes)), dtype=pl.String)
+    result = np.full(len(codes), OTHER, np.uint8)
+    for letter, kind in _class_of_category().items():
+        result[characters.str.contains(rf"^\p{{{letter}}}$").to_numpy()] = kind
+    result[characters.str.contains(r"^\s$").to_numpy()] = WHITE
+    return result

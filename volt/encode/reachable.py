@@ -1,9 +1,9 @@
 """`reach`: which tokens some text produces, with such a text; which tokens no text produces, and why.
 
-No merge crosses the ends of a stretch of text before it is one symbol: so some word gives a symbol if and only if the
-symbol's own characters do. Normaliser, user tokens and pre-tokenizer may still forbid a token. So each candidate is
-encoded between unknown letters, numbers, signs and white space, which is all that named pre-tokenizers distinguish.
-Where a regex cuts, and for parts of characters, many texts are tried, and some tokens stay undecided.
+Some word produces a token if and only if the token's own characters merge into it. Normaliser, user tokens and
+pre-tokenizer may still prevent it. So each candidate is encoded between unknown letters, numbers, signs and white
+space, the classes that named pre-tokenizers distinguish. For a regex, and for tokens that contain incomplete
+characters, many texts are tried, and some tokens stay undecided.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain, islice, product
+from math import prod
 from random import Random
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from unicodedata import category
 
 import numpy as np
@@ -21,9 +22,8 @@ import numpy as np
 from volt import arguments
 from volt.display import counted
 from volt.encode.encoder import Encoder
-from volt.encode.merge_tables import MergeTables
+from volt.encode.merge_tables import MergeTables, Spelled, merged
 from volt.text.characters import (
-    CONTRACTIONS,
     PREFIX,
     SPACE,
     SUFFIX,
@@ -33,13 +33,14 @@ from volt.text.characters import (
     to_bytes,
     whole_characters,
 )
+from volt.text.patterns.published import CONTRACTIONS
 from volt.vocabulary import Vocabulary
 
 _BY_CLASS = ("whitespace", "metaspace", "unicode", "gpt2")  # these depend on the classes of characters only
 _LETTERS, _SIGNS = range(0x4E00, 0x9FA6), (*range(0x2190, 0x2400), *range(0xE000, 0xF900))
 _NUMBERS = [code for code in range(0x660, 0x3000) if category(chr(code)) in ("Nd", "Nl", "No")]
 _MOST = 400  # texts tried for a token that begins or ends inside a character
-_MOST_ATOMS = 100  # tried next to a token where a regex cuts
+_MOST_ATOMS = 100  # atoms tried next to a token if a regex splits the text
 _INNER = range(0x80, 0xC0)  # bytes after the first of a character
 _FIRST = {
     2: range(0xC2, 0xE0),
@@ -49,7 +50,7 @@ _FIRST = {
 
 
 class Form(NamedTuple):
-    """A stretch of text that merges into one symbol.
+    """A text that merges into one symbol.
 
     text: its characters, or its bytes in GPT-2's alphabet, without the marker
     at_edge: whether it has the marker, at the start or end of its word
@@ -81,7 +82,7 @@ def is_decided(vocabulary: Vocabulary, form: Form) -> bool:
     if cut.name == "bytes":
         return marker == "none"
     if marker != "none" and cut.name in ("unicode", "gpt2") and (not text.strip() or text.startswith("'")):
-        return False  # its word may hold no unknown character
+        return False  # its word may not contain an unknown character
     return cut.name in _BY_CLASS and len(neighbours(vocabulary)) == 4
 
 
@@ -142,34 +143,28 @@ def _completed(data: bytes) -> list[str]:
         return _characters(data, at_end=True)[: _MOST // 2] + _characters(data, at_end=False)[: _MOST // 2]
     befores = _characters(data[:start], at_end=True) if start else [""]
     afters = _characters(data[end:], at_start=True) if end < len(data) else [""]
-    return [f"{before}{middle}{after}" for before, after in _pairs(befores, afters)]
+    return [f"{before}{middle}{after}" for before, after in _some([befores, afters])]
 
 
 def _characters(part: bytes, *, at_start: bool = False, at_end: bool = False) -> list[str]:
-    r"""Return characters whose UTF-8 holds these bytes, at its start and end only where named."""
+    r"""Return characters whose UTF-8 contains these bytes: at its start if `at_start`, at its end if `at_end`."""
     result = list[str]()
     for n, first in _FIRST.items():
         for place in range(n - len(part) + 1):
             fits = place > 0 or part[0] in first
             if fits and (place == 0) == at_start and (place + len(part) == n) == at_end:
                 free = [first] * (place > 0) + [_INNER] * (n - len(part) - (place > 0))
-                fills = _some(free)
+                fills = _some(free, most=len(_INNER) ** 2)
                 result += (bytes((*fill[:place], *part, *fill[place:])).decode(errors="ignore") for fill in fills)
     return [character for character in result if len(character) == 1]
 
 
-def _some(choices: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-    if len(choices) < 3:
+def _some(choices: Sequence[Sequence[Any]], *, most: int = _MOST) -> list[tuple[Any, ...]]:
+    """Return all combinations of the choices, or 400 random ones if there are more than `most`."""
+    if prod(map(len, choices)) <= most:
         return list(product(*choices))
     rng = Random(0)
     return [tuple(map(rng.choice, choices)) for _ in range(_MOST)]
-
-
-def _pairs(befores: list[str], afters: list[str]) -> list[tuple[str, str]]:
-    if len(befores) * len(afters) <= _MOST:
-        return list(product(befores, afters))
-    rng = Random(0)
-    return [(rng.choice(befores), rng.choice(afters)) for _ in range(_MOST)]
 
 
 Why = Literal["merges", "normalizer", "pretokenizer", "user tokens"]
@@ -182,10 +177,10 @@ class Reach:
 
     texts: a text for each token that some text produces
     never: the reason for each token that no text produces
-        "merges"        merging its characters gives others
+        "merges"        its characters merge into other tokens
         "normalizer"    normalising changes its characters
-        "user tokens"   it holds a user token
-        "pretokenizer"  it is always cut, or its bytes are never part of UTF-8
+        "user tokens"   it contains a user token
+        "pretokenizer"  it is always split, or its bytes never occur in UTF-8
     undecided: tokens without a known text, or proof that none exists
 
     >>> reach(Vocabulary(merges=(), tokens=("a", "B"), normalizer="lowercase"))
@@ -202,7 +197,7 @@ class Reach:
 
 
 def reach(vocabulary: Vocabulary) -> Reach:
-    """Return which tokens some text produces without dropout, special tokens left out.
+    """Return which tokens some text produces without dropout. Special tokens are not checked.
 
     vocabulary: a vocabulary
 
@@ -226,14 +221,11 @@ def reach(vocabulary: Vocabulary) -> Reach:
 
 
 def _whole_forms(tables: MergeTables) -> list[Form]:
-    marker, numbered = tables.vocabulary.marker, list(enumerate(tables.tokens))
-    inner = _becoming_one(tables, [Form(number, token, False) for number, token in numbered])
-    if marker == "prefix":  # the same symbols, where a word starts
-        return inner + [Form(number, text[1:], True) for number, text, _ in inner if text.startswith(PREFIX)]
-    if marker == "none":
-        return inner
-    final = [Form(number, token.removesuffix(SUFFIX), True) for number, token in numbered if token.endswith(SUFFIX)]
-    return inner + _becoming_one(tables, [form for form in final if form.text])
+    marker, forms = tables.vocabulary.marker, [Form(number, token, False) for number, token in enumerate(tables.tokens)]
+    inner = _becoming_one(tables, forms)
+    if marker == "suffix":
+        return inner + _becoming_one(tables, _at_edge(marker, forms))
+    return inner + _at_edge(marker, inner)  # the same symbols, where a word starts
 
 
 def _words(tables: MergeTables) -> list[Form]:
@@ -242,25 +234,25 @@ def _words(tables: MergeTables) -> list[Form]:
     if not vocabulary.whole_words:
         return []
     forms = [Form(number, token, False) for number, token in enumerate(tables.tokens) if tables.retained[number]]
-    if vocabulary.marker == "suffix":
-        forms = [Form(number, text.removesuffix(SUFFIX), True) for number, text, _ in forms if text.endswith(SUFFIX)]
-    elif vocabulary.marker == "prefix":
-        forms = [Form(number, text[1:], True) for number, text, _ in forms if text.startswith(PREFIX)]
+    forms = forms if vocabulary.marker == "none" else _at_edge(vocabulary.marker, forms)
     return [form for form in forms if form.text and spelled(vocabulary, form.text) is not None]
+
+
+def _at_edge(marker: Marker, forms: list[Form]) -> list[Form]:
+    if marker == "prefix":
+        return [Form(number, text[1:], True) for number, text, _ in forms if text.startswith(PREFIX)]
+    marked = [form for form in forms if marker == "suffix" and form.text.endswith(SUFFIX) and form.text != SUFFIX]
+    return [Form(number, text.removesuffix(SUFFIX), True) for number, text, _ in marked]
 
 
 def _becoming_one(tables: MergeTables, forms: list[Form]) -> list[Form]:
     """Return the forms that become their symbol, or an unknown one spelled alike: all at an edge, or none."""
-    from volt.kernels.apply_bpe import encode_words
-    from volt.kernels.bpe_tables import no_spellings
-
     if not forms:
         return []
     lengths = np.fromiter((len(form.text) for form in forms), np.int64, len(forms))
     marker: Marker = "suffix" if forms[0].at_edge else "none"
     codes, ends = text_codes("".join(form.text for form in forms), lengths, marker=marker)
-    rule = tables.rule._replace(retained=np.ones(len(tables.retained), np.uint8), words=no_spellings())
-    pieces, piece_ends = encode_words(tables.symbol_of[codes], ends, tables.merges, rule, 0.0, np.zeros(1, np.int64))
+    pieces, piece_ends = merged(Spelled(tables.symbol_of[codes], ends), tables.merges)
     lone, last = np.diff(piece_ends, prepend=0) == 1, pieces[piece_ends - 1]
     return [
         form
@@ -285,7 +277,6 @@ def _forms_of_tokens(tables: MergeTables, forms: Iterable[Form]) -> Forms:
 
 
 def _left_by_normalizer(vocabulary: Vocabulary, forms: Forms) -> Forms:
-    """Return the forms that normalising leaves unchanged."""
     import polars as pl
 
     if vocabulary.normalizer.name == "none":

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, repeat
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from volt import arguments
 from volt.encode.merge_tables import MergeTables
@@ -16,7 +16,6 @@ from volt.errors import ConfigError, quoted
 from volt.text.characters import SUFFIX
 
 Longs = NDArray[np.int64]
-Spell = Callable[[int], Sequence[int] | bytes]
 Kind = Literal["ids", "pieces", "id text"]
 
 
@@ -40,34 +39,34 @@ class _Rows:
 
 
 class Rendering:
-    """The values of each symbol. Safe to share between threads."""
+    """The values of each symbol. Safe to share between threads.
+
+    kind: "ids", int32, with `unk` for unknown pieces, if any; "pieces" or "id text", UTF-8, a space after each
+    separator: follows pieces that do not end a word, see `joined`
+    """
 
     # Rows for unknown characters are added by atomic replacement, without a lock.
 
-    def __init__(
-        self, tables: MergeTables, spell: Spell, *, dtype: DTypeLike, single: NDArray[Any] | None = None
-    ) -> None:
-        """single: (n_tokens,), the value of each token of the vocabulary, if each has just one."""
-        self.dtype, self._spell = np.dtype(dtype), spell
-        empty = _Rows(np.zeros(1, np.int64), np.zeros(0, self.dtype), {})
-        retained, is_atom = tables.retained != 0, tables.parts < 0  # all others are split back
-        if single is None:
-            spelled = [spell(symbol) if occurs else b"" for symbol, occurs in enumerate((retained | is_atom).tolist())]
-            self._rows = empty.extended([], spelled)
-            return
-        others = [(symbol, spell(symbol)) for symbol in np.flatnonzero(is_atom & ~retained).tolist()]
-        sizes = retained.astype(np.int64)
-        for symbol, values in others:
-            sizes[symbol] = len(values)
-        starts = np.append(0, np.cumsum(sizes))
-        self._rows = _Rows(starts, np.empty(starts[-1], self.dtype), {})
-        self._rows.values[starts[:-1][retained]] = single[retained]
-        for symbol, values in others:
-            self._rows.values[starts[symbol] : starts[symbol + 1]] = list(values)
+    def __init__(self, kind: Kind, tables: MergeTables, *, separator: str = "") -> None:
+        if separator and tables.vocabulary.marker != "suffix":
+            raise ConfigError("a separator goes with pieces of a vocabulary whose marker is suffix; leave it out")
+        self._kind, self._tables, self._separator = kind, tables, separator
+        self.dtype, ids = np.dtype(np.int32 if kind == "ids" else np.uint8), tables.vocabulary.ids
+        are_ids, retained, are_atoms = kind == "ids", tables.retained.tolist(), (tables.parts < 0).tolist()
+        spelled = [  # tokens that are neither retained nor atoms are split back
+            (ids[token],) if is_retained and are_ids else self._spell(symbol) if is_retained or is_atom else b""
+            for symbol, (token, is_retained, is_atom) in enumerate(zip(tables.tokens, retained, are_atoms, strict=True))
+        ]
+        self._rows = _Rows(np.zeros(1, np.int64), np.zeros(0, self.dtype), {}).extended([], spelled)
 
-    @property
-    def are_ids(self) -> bool:
-        return self.dtype == np.int32
+    def _spell(self, symbol: int) -> Sequence[int] | bytes:
+        pieces, vocabulary = self._tables.spell(symbol), self._tables.vocabulary
+        if self._kind == "pieces":
+            spelled = joined(pieces, self._separator) if self._separator else pieces
+            return "".join(f"{piece} " for piece in spelled).encode()
+        numbers = (vocabulary.ids.get(piece, vocabulary.unk_id) for piece in pieces)
+        ids = [number for number in numbers if number is not None]
+        return ids if self._kind == "ids" else "".join(f"{number} " for number in ids).encode()
 
     def known_rows(self, n: int) -> tuple[Longs, NDArray[Any]]:
         """Return the values of the first n symbols, and where each starts, (n + 1,)."""
@@ -90,23 +89,22 @@ class Rendering:
             rows = rows.extended(missing, [self._spell(symbol) for symbol in missing])
             self._rows = rows
         numbers = symbols.copy()
-        numbers[unknown] = np.array([rows.known[symbol] for symbol in met.tolist()])[
-            np.searchsorted(met, symbols[unknown])
-        ]
+        known = np.array([rows.known[symbol] for symbol in met.tolist()])
+        numbers[unknown] = known[np.searchsorted(met, symbols[unknown])]
         return numbers, rows
 
 
 def checked_separator(separator: str) -> str:
-    """Check the mark after pieces that do not end a word; it may be empty."""
+    """Check the separator, which follows pieces that do not end a word; it may be empty."""
     if arguments.storable(separator, "separator") and (separator.split() != [separator] or not separator.isprintable()):
         raise ConfigError(
-            f"separator {quoted(separator)} is white space, holds some, or cannot be printed; give a mark such as '@@'"
+            f"separator {quoted(separator)} contains white space or unprintable characters; give a mark such as '@@'"
         )
     return separator
 
 
 def places_of(starts: Longs, sizes: Longs) -> Longs:
-    """Return the places of all items of rows.
+    """Return the indices of all items of rows.
 
     >>> places_of(np.array([5, 0]), np.array([2, 3])).tolist()
     [5, 6, 0, 1, 2]
@@ -114,43 +112,6 @@ def places_of(starts: Longs, sizes: Longs) -> Longs:
     ends = np.cumsum(sizes)
     result: Longs = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)
     return result
-
-
-def rendering_of(kind: Kind, tables: MergeTables, *, separator: str = "") -> Rendering:
-    if kind == "pieces":
-        return as_pieces(tables, separator=separator)
-    return as_ids(tables) if kind == "ids" else as_id_text(tables)
-
-
-def as_ids(tables: MergeTables) -> Rendering:
-    """Render ids, int32; `unk` for unknown pieces, if any."""
-    ids = tables.vocabulary.ids
-    single = np.fromiter(map(ids.get, tables.tokens, repeat(0)), np.int32, len(tables.tokens))
-    return Rendering(tables, lambda symbol: _ids(tables, symbol), dtype=np.int32, single=single)
-
-
-def _ids(tables: MergeTables, symbol: int) -> list[int]:
-    ids, unk = tables.vocabulary.ids, tables.vocabulary.unk_id
-    result = (ids.get(piece, unk) for piece in tables.spell(symbol))
-    return [number for number in result if number is not None]
-
-
-def as_pieces(tables: MergeTables, *, separator: str = "") -> Rendering:
-    """Render UTF-8 text: pieces, each followed by a space. separator: see `joined`."""
-    if separator and tables.vocabulary.marker != "suffix":
-        raise ConfigError("a separator goes with pieces of a vocabulary whose marker is suffix; leave it out")
-
-    def spell(symbol: int) -> bytes:
-        pieces = tables.spell(symbol)
-        return "".join(piece + " " for piece in (joined(pieces, separator) if separator else pieces)).encode()
-
-    return Rendering(tables, spell, dtype=np.uint8)
-
-
-def as_id_text(tables: MergeTables) -> Rendering:
-    return Rendering(
-        tables, lambda symbol: "".join(f"{number} " for number in _ids(tables, symbol)).encode(), dtype=np.uint8
-    )
 
 
 def joined(pieces: Iterable[str], separator: str) -> list[str]:

@@ -10,7 +10,7 @@
                                                  +--- row is entered <--- encoded now: it has values, is open, or is
                                                                           pending, where Python must encode it
 
-After DONE, volt.encode.unit_cache encodes pending units in Python and starts anew; else it lengthens the full array.
+After DONE, volt.encode.batch_encoder encodes pending units in Python and starts anew; else it lengthens the full array.
 """
 
 from typing import Any, NamedTuple

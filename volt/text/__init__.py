@@ -1,4 +1,4 @@
-"""Characters, words and markers: how text is normalised, cut into pre-tokens, and spelled as atoms."""
+"""Characters, words and markers: how text is normalised, split into pre-tokens, and spelled as atoms."""
 
 from __future__ import annotations
 

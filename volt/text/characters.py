@@ -1,4 +1,4 @@
-"""Spelling of text as atoms and bytes, and classes of characters.
+"""Spelling of text as atoms and bytes.
 
 Atoms are the symbols that merging starts from: characters, one of which may carry the word marker.
 
@@ -11,10 +11,8 @@ An atom's code is 2 · code point, + 1 with the end-of-word marker.
 
 from __future__ import annotations
 
-import unicodedata
 from codecs import charmap_decode, getincrementaldecoder
-from collections.abc import Sequence
-from functools import cache, cached_property
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 from volt import arguments
-from volt.forks import about_to_use_polars
 
 SPACE = "▁"  # U+2581 stands for a space inside pre-tokens that keep spaces
 PREFIX = SPACE  # the start-of-word marker is the space in front of the word, as in sentencepiece
@@ -121,34 +118,21 @@ def whole_characters(token: bytes) -> str | None:
         return None
 
 
-CONTRACTIONS = "'s|'t|'re|'ve|'m|'ll|'d"
-GROUPED_CONTRACTIONS = "'(?:[sdmt]|ll|ve|re)"  # the same in fewer steps, as later files have it
-_PLAIN, _WHITE = r"\s", rf"\s{SPACE}"  # white space where spaces are spaces, and where they are "▁"
-
-
-def _words(space: str, *, contractions: str = CONTRACTIONS, others: str) -> str:
-    return rf"{contractions}|{space}?\p{{L}}+|{space}?\p{{N}}+|{space}?[^{others}\p{{L}}\p{{N}}]+"
-
-
-# GPT-2's pattern: as in its own files; as later files spell it; for text whose spaces are "▁"; and the last one for an
-# engine without look-ahead, after a space has been put into matches of MARKED_RUN.
-_TRAILING = r"\s+(?!\S)|\s+"
-ORIGINAL = rf"{_words(' ', others=_PLAIN)}|{_TRAILING}"
-GROUPED = rf"{_words(' ', contractions=GROUPED_CONTRACTIONS, others=_PLAIN)}|{_TRAILING}"
-MARKED = rf"{_words(SPACE, others=_WHITE)}|[{_WHITE}]+(?![^{_WHITE}])|[{_WHITE}]+"
-MARKED_RUN = rf"([{_WHITE}])([{_WHITE}][^{_WHITE}])"
-CUT_MARKED = rf"{_words(SPACE, others=_WHITE)}|[{_WHITE}--[ ]]+"
-
 # Unicode's property White_Space, which the pattern engine matches with its \s.
 _CODES = (*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
 WHITE_SPACE = "".join(map(chr, _CODES))
-# Where str.split() cuts: also at the four information separators. And the same inside a class [...] of the engine.
+# The characters at which str.split() splits: also the four information separators. SPLIT_CLASS is its regex class.
 SPLIT_SPACE = "".join(sorted(WHITE_SPACE + "\x1c\x1d\x1e\x1f"))
 SPLIT_CLASS = r"\s\x1c-\x1f"
 
 
 def ascii_bytes(characters: str) -> bytes:
     return "".join(filter(str.isascii, characters)).encode()
+
+
+def bits_of(numbers: Iterable[int]) -> int:
+    """Return the sum of 2^n over some numbers."""
+    return sum(1 << number for number in numbers)
 
 
 def ranges(characters: str) -> str:
@@ -164,72 +148,3 @@ def ranges(characters: str) -> str:
         else:
             runs.append([character])
     return "".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else "".join(run) for run in runs)
-
-
-N_CHARACTERS, N_KNOWN = 0x110000, 0x10000
-_IDEOGRAPHS_AND_SYLLABLES = (0x3400, 0x4DB6), (0x4E00, 0x9FA6), (0xAC00, 0xD7A4)  # starts and ends, all letters
-
-
-class CharacterClasses:
-    """The class of every character, looked up when it is first met."""
-
-    # Threads share it without a lock: they write equal values, and a NO_CLASS read too early only causes a look-up.
-
-    @cached_property
-    def table(self) -> NDArray[np.uint8]:
-        """(0x110000,) uint8, the class of each character, or NO_CLASS."""
-        import numpy as np
-
-        table = np.zeros(N_CHARACTERS, np.uint8)
-        table[:N_KNOWN] = known_classes()
-        return table
-
-    def classify(self, text: str) -> bool:
-        """Look up the classes of a text's characters. Return whether any was new."""
-        new = [code for code in map(ord, set(text)) if not self.table[code]]
-        if new:
-            self.table[new] = classes_of(new)
-        return bool(new)
-
-
-@cache
-def known_classes() -> NDArray[np.uint8]:
-    """Return the classes of the characters unchanged since Unicode 3.2, (0x10000,), read-only, in 10 ms."""
-    import numpy as np
-
-    from volt.kernels.pretokenize import LETTER, OTHER, WHITE
-
-    kinds, classes = _class_of_category(), np.zeros(N_KNOWN, np.uint8)
-    category, old_category = unicodedata.category, unicodedata.ucd_3_2_0.category
-    start = 0
-    for end, after in (*_IDEOGRAPHS_AND_SYLLABLES, (N_KNOWN, N_KNOWN)):
-        for code in range(start, end):
-            old, kind = old_category(chr(code)), kinds.get(category(chr(code))[0], OTHER)
-            if old not in ("Cn", "Cs") and kind == kinds.get(old[0], OTHER):
-                classes[code] = kind
-        classes[end:after], start = LETTER, after
-    classes[[ord(character) for character in WHITE_SPACE]] = WHITE
-    classes.flags.writeable = False
-    return classes
-
-
-def _class_of_category() -> dict[str, int]:
-    from volt.kernels.pretokenize import LETTER, MARK, NUMBER_CLASS
-
-    return {"L": LETTER, "N": NUMBER_CLASS, "M": MARK}
-
-
-def classes_of(codes: Sequence[int]) -> NDArray[np.uint8]:
-    """Return the classes of characters, (n,)."""
-    import numpy as np
-    import polars as pl
-
-    from volt.kernels.pretokenize import OTHER, WHITE
-
-    about_to_use_polars()
-    characters = pl.Series(list(map(chr, codes)), dtype=pl.String)
-    result = np.full(len(codes), OTHER, np.uint8)
-    for letter, kind in _class_of_category().items():
-        result[characters.str.contains(rf"^\p{{{letter}}}$").to_numpy()] = kind
-    result[characters.str.contains(r"^\s$").to_numpy()] = WHITE
-    return result

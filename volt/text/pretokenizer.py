@@ -1,7 +1,7 @@
 """Normalised line → pre-tokens: declared once, saved by name, applied when counting and when encoding.
 
 White space between words is either dropped, and decoding joins words with one space, or kept (`keeps_spaces`): "▁"
-stands for a space inside pre-tokens. `dummy_prefix` ones have one more "▁" at each line's start, which decoding drops.
+stands for a space inside pre-tokens. With `dummy_prefix`, each line starts with one more "▁", which decoding drops.
 """
 
 from __future__ import annotations
@@ -12,10 +12,19 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from volt import arguments
 from volt.errors import ConfigError
-from volt.text import characters
 from volt.text.characters import SPACE, SPLIT_CLASS
 from volt.text.normalizer import _over_text
-from volt.text.patterns.published import BYTES, cutter_of, cutter_of_regex, declared, drops_rest, is_declared, splits_of
+from volt.text.patterns.published import (
+    BYTES,
+    GPT2_CUT_MARKED,
+    GPT2_MARKED_RUN,
+    cutter_of,
+    cutter_of_regex,
+    declared,
+    drops_rest,
+    is_declared,
+    splits_of,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,7 +38,7 @@ _UNICODE = rf"{SPACE}?[\p{{L}}\p{{M}}]+|{SPACE}?\p{{N}}+|{SPACE}?[^\p{{L}}\p{{M}
 _METASPACE, _METASPACE_RUNS = rf"{SPACE}[^{SPACE}]*", rf"{SPACE}+[^{SPACE}]*"
 _LOSSLESS = {
     "unicode": _UNICODE, "metaspace": _METASPACE, "metaspace-runs": _METASPACE_RUNS, "metaspace-line": r"[\s\S]+",
-    "gpt2": characters.CUT_MARKED,
+    "gpt2": GPT2_CUT_MARKED,
 }  # fmt: skip
 IF_ABSENT = "-if-absent"
 _LOSSLESS |= {name + IF_ABSENT: _LOSSLESS[name] for name in _LOSSLESS if name.startswith("metaspace")}
@@ -37,7 +46,7 @@ _LOSSLESS |= {name + IF_ABSENT: _LOSSLESS[name] for name in _LOSSLESS if name.st
 
 @dataclass(frozen=True, slots=True)
 class PreTokenizer:
-    """Cuts a normalised line into pre-tokens, the units of counting. No pre-token is empty or holds U+0020.
+    """Splits a normalised line into pre-tokens, the units of counting. No pre-token is empty or contains U+0020.
 
     name: one of these
         "whitespace"      at white space, as str.split() does
@@ -86,7 +95,7 @@ class PreTokenizer:
 
     @classmethod
     def of_pattern(cls, pattern: str, *, level: Level = "characters") -> PreTokenizer:
-        """Return the pre-tokenizer that cuts by a pattern, which its name holds.
+        """Return the pre-tokenizer that splits by a pattern. Its name contains the pattern.
 
         pattern: a regular expression, or the name of a published one (see volt.text.patterns.published)
         level: what merging starts from, "characters" or "bytes"
@@ -100,14 +109,14 @@ class PreTokenizer:
 
     @property
     def pattern(self) -> str:
-        """The regex whose matches are the pre-tokens (for gpt2, after its runs of white space are cut)."""
+        """The regex whose matches are the pre-tokens (for gpt2, after splitting runs of white space)."""
         if self.name.startswith("regex:"):
             return self.name.removeprefix("regex:")
         return _LOSSLESS.get(self.name, _WHITESPACE)
 
     @property
     def has_own_pattern(self) -> bool:
-        """Whether the name holds the pattern."""
+        """Whether the name contains the pattern."""
         return self.name.startswith("regex:") or is_declared(self.name)
 
     @property
@@ -117,14 +126,14 @@ class PreTokenizer:
 
     @property
     def cutter(self) -> WordCutter | None:
-        """The compiled cutter of many lines; None if Polars cuts."""
+        """The compiled splitter of many lines; None if Polars splits them."""
         if self.is_bytes or is_declared(self.name):
             return cutter_of(self.name)
         return cutter_of_regex(self.pattern) if self.name.startswith("regex:") else None
 
     @property
     def keeps_spaces(self) -> bool:
-        """Whether pre-tokens hold spaces, as "▁"; a regex does if it matches a lone one."""
+        """Whether pre-tokens contain spaces, as "▁". Those of a regex do if it matches a lone space."""
         if self.name.startswith("regex:"):
             return _keeps_lone_space(self.pattern)
         if drops_rest(self.name):
@@ -181,7 +190,7 @@ class PreTokenizer:
             return pl.when(expr == "").then(pl.lit([], dtype=words)).otherwise((pl.lit(SPACE) + spaced).str.split(" "))
         marked = expr.str.replace_all(" ", SPACE, literal=True)
         if self.name == "gpt2":
-            return marked.str.replace_all(characters.MARKED_RUN, "$1 $2").str.extract_all(characters.CUT_MARKED)
+            return marked.str.replace_all(GPT2_MARKED_RUN, "$1 $2").str.extract_all(GPT2_CUT_MARKED)
         has_dummy = marked == ""
         if self.name.endswith(IF_ABSENT):
             has_dummy |= marked.str.starts_with(SPACE)

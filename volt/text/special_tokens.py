@@ -1,12 +1,13 @@
 """Special tokens: tokens with a role, control tokens, and user tokens, which are found in text and never split.
 
-Before a text is normalised and cut, private characters (from U+10F000) replace user tokens. The text's own ones are
+Before a text is normalised and split, private characters (from U+10F000) replace user tokens. The text's own ones are
 first replaced by placeholders, so that no text can forge a user token; pre-tokens get them back, each after a `MARK`.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 Role: TypeAlias = Literal["unk", "bos", "eos", "pad"]
 ROLES: tuple[Role, ...] = get_args(Role)
 FIRST_HIDDEN, LAST_HIDDEN = 0x10F000, 0x10FFFD
-MOST_USER = LAST_HIDDEN - FIRST_HIDDEN  # user tokens: a private character stands for each, and the last for none
-LONGEST = 1000  # characters of a special token: what looks for them takes time with the square of it
+MOST_USER = LAST_HIDDEN - FIRST_HIDDEN  # user tokens: each has a private character; the last is the mark
+LONGEST = 1000  # characters of a special token: searching takes time quadratic in its length
 _HELP = "choose another spelling, such as <url>"
 
 
@@ -61,23 +62,18 @@ class SpecialTokens:
                 arguments.text(getattr(self, role), role)
         if len(self.user) > MOST_USER:
             raise ConfigError(f"{len(self.user):,} user tokens; {MOST_USER:,} are the most; leave out others")
-        met = set(BYTE_TOKENS)
-        for token in chain(self.user, self.control):
-            if token in met:
-                raise ConfigError(f"special token {quoted(token)} is given twice or has another meaning; {_HELP}")
-            met.add(token)
+        listed = Counter(chain(self.user, self.control))
         for token in self.all:
             if len(token) > LONGEST:
                 raise ConfigError(f"special token {quoted(token)} has more than {LONGEST:,} characters; {_HELP}")
             if token.split() != [token] or not token.isprintable():
-                raise ConfigError(
-                    f"special token {quoted(token)} is empty or holds white space or what cannot be printed; {_HELP}"
-                )
-            if token in BYTE_TOKENS or token.endswith(SUFFIX):
+                fault = "is empty, or contains white space or unprintable characters"
+                raise ConfigError(f"special token {quoted(token)} {fault}; {_HELP}")
+            if token in BYTE_TOKENS or token.endswith(SUFFIX) or listed[token] > 1:
                 raise ConfigError(f"special token {quoted(token)} is given twice or has another meaning; {_HELP}")
         for token in self.roles.values():
             if len(token) < 2:
-                raise ConfigError(f"special token {token!r} is one character, which text may hold; {_HELP}")
+                raise ConfigError(f"special token {token!r} is one character, which may occur in text; {_HELP}")
 
     @property
     def roles(self) -> dict[Role, str]:
@@ -120,7 +116,7 @@ class SpecialTokens:
         return _finder(self.user).sub(lambda match: _hidden(self.user)[match[0]], text) if self.user else text
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Return where the user tokens stand in a text.
+        """Return the start and end of each user token in a text.
 
         text: any
 
@@ -158,8 +154,8 @@ def _hidden(user: tuple[str, ...]) -> dict[str, str]:
 MARK = chr(LAST_HIDDEN)
 _HIDDEN = re.compile(f"[{chr(FIRST_HIDDEN)}-{MARK}]")
 _HIDDEN_START = chr(FIRST_HIDDEN).encode()[:2]  # of the UTF-8 of each of them, and of two characters more
-_OTHERS = range(0x100000, FIRST_HIDDEN), range(0xF0000, 0xFFFFE)  # the private characters that may stand in
-_NONE_LEFT = 0xFFFD  # stands in where there is no other
+_OTHERS = range(0x100000, FIRST_HIDDEN), range(0xF0000, 0xFFFFE)  # the private characters that serve as placeholders
+_NONE_LEFT = 0xFFFD  # the placeholder if all others are taken
 _LEADS = ALPHABET[0xF4], ALPHABET[0xF3]  # what their bytes begin with
 
 

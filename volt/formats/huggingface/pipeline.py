@@ -16,9 +16,9 @@ from functools import lru_cache
 from typing import Any
 
 from volt.formats.huggingface.split_patterns import spelled
-from volt.text import characters
 from volt.text.characters import PREFIX, SPLIT_SPACE, SUFFIX, Marker, ranges
 from volt.text.normalizer import Normalizer
+from volt.text.patterns.published import GPT2_MARKED
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 from volt.vocabulary import Vocabulary
@@ -215,7 +215,7 @@ def pre_tokenizers(scheme: Scheme) -> list[Json]:
     if name == "unicode":
         return [split_step(pattern, "Isolated")]
     if name == "gpt2":
-        return [split_step(characters.MARKED, "Isolated")]
+        return [split_step(GPT2_MARKED, "Isolated")]
     words = split_step(pattern, "Removed", invert=True)
     return [words, metaspace_step("always" if scheme.marker == "prefix" else "never", split=False)]
 

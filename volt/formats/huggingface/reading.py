@@ -23,10 +23,9 @@ from volt.formats.huggingface.foreign import flat, losses, read_foreign, refuse
 from volt.formats.huggingface.pipeline import Json, Scheme
 from volt.formats.huggingface.split_patterns import original
 from volt.formats.huggingface.tokens import CONFIG, FILE, MAP
-from volt.text import characters
 from volt.text.characters import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
-from volt.text.patterns.published import name_of
+from volt.text.patterns.published import GPT2, GPT2_GROUPED, name_of
 from volt.text.patterns.splitter import Split
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
@@ -135,7 +134,7 @@ def _patterns(cut: Any) -> Iterator[str]:
     steps = flat(cut, "pretokenizers")
     patterns = [step["pattern"].get("Regex") if isinstance(step.get("pattern"), dict) else None for step in steps]
     splits = [pattern for pattern in patterns[:-1] if isinstance(pattern, str) and not _THEIRS.search(pattern)]
-    usual: tuple[list[str], ...] = ([], [characters.ORIGINAL], [characters.GROUPED])  # these are called by their names
+    usual: tuple[list[str], ...] = ([], [GPT2], [GPT2_GROUPED])  # these are called by their names
     if len(splits) == len(steps) - 1 and splits not in usual:
         name = name_of(tuple(Split(original(pattern)) for pattern in splits))
         with suppress(ConfigError):

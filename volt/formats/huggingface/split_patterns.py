@@ -17,8 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from volt.errors import ConfigError, VocabularyError, quoted
-from volt.text import characters
-from volt.text.patterns.published import BYTES, name_of
+from volt.text.patterns.published import BYTES, GPT2, GPT2_GROUPED, name_of
 from volt.text.patterns.regex_parser import parse, sets_of
 from volt.text.patterns.regex_tree import Alternation, CharClass, Node, Repetition
 from volt.text.patterns.regex_tree import Sequence as Sequence_
@@ -150,11 +149,11 @@ def cut_name(steps: Sequence[Json], *, isolated: Sequence[str] = ()) -> str:
         is_bytes = step.get("type") == "ByteLevel"
         cuts += _of_level(step, is_first=not cuts) if is_bytes else [_of_step(step)]
     dropping = [number for number, cut in enumerate(cuts) if cut.drops]
-    level, again = BYTES * is_bytes, Cut(characters.ORIGINAL)
+    level, again = BYTES * is_bytes, Cut(GPT2)
     if dropping == [0] and cuts[1:] == [again] and _leaves_whole(cuts[0].pattern, isolated):
         cuts.remove(again)
     if not dropping:
-        is_usual = is_bytes and [cut.pattern for cut in cuts] in ([characters.ORIGINAL], [characters.GROUPED])
+        is_usual = is_bytes and [cut.pattern for cut in cuts] in ([GPT2], [GPT2_GROUPED])
         return "bytes" if is_usual else level + name_of(tuple(Split(cut.pattern) for cut in cuts))
     if dropping == [0]:
         return f"{level}matches:{_one_pattern(*cuts)}"
@@ -170,7 +169,7 @@ def _of_level(step: Json, *, is_first: bool) -> list[Cut]:
         )
     if not step.get("use_regex", True) and is_first:
         return [Cut(r"[\s\S]+")]
-    return [Cut(characters.ORIGINAL)] * bool(step.get("use_regex", True))
+    return [Cut(GPT2)] * bool(step.get("use_regex", True))
 
 
 def _of_step(step: Json) -> Cut:
@@ -243,7 +242,7 @@ def _leaves_whole(pattern: str, isolated: Sequence[str]) -> bool:
     >>> _leaves_whole(r"'s|[\p{L}]+|[\p{N}]|<a>|[^\s\p{L}\p{N}]+", ["<a>"]), _leaves_whole(r"\w+", [])
     (True, False)
     """
-    tree, gpt = parse(pattern), Splitter.of(Split(characters.ORIGINAL))
+    tree, gpt = parse(pattern), Splitter.of(Split(GPT2))
     classes = [sets_of(parse(text))[0] for text in (r"\p{L}", r"\p{N}", r"[^\s\p{L}\p{N}]")]
     for part in tree.parts if isinstance(tree, Alternation) else (tree,):
         text = _text(part)

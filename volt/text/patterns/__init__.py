@@ -1,12 +1,12 @@
-"""Published patterns of pre-tokenization, cut exactly: a regular expression becomes a table, and one loop cuts by it.
+"""Published patterns of pre-tokenization: a regular expression becomes a table, by which one loop splits text.
 
 regex_parser   pattern → tree
 regex_tree     sets of characters → classes of characters
 automaton      tree → states; proof of linear time
 splitter       a sequence of splits, compiled
-split_points   where to part a text, so that repeated parts are cut once
+split_points   where to divide a text into units, so that a repeated unit is split once
 published      the splits of published tokenizers
-cut_tokens     which tokens a pattern always cuts
+cut_tokens     which tokens a pattern always splits
 """
 
 from __future__ import annotations

@@ -3,21 +3,22 @@
 A state is a list of places in the program, the preferred one first (Pike's threads, determinised). Where a place
 accepts, the places after it are dropped; those before it may still match. So the last match noted is the chosen one.
 
-    program     Char: take a character of a set;  Look: look ahead at a set;  Fork: to one of several places;  Accept
+    program     CharStep: consume a character of a set, or look ahead at it;  Fork: to one of several places;  Accept
     moves       (n_states, n_columns) int32, by state and the class of the next character, or the end of the text:
                     2 · (the next state) + (1 if a match ends before that character)
                 State 0 is dead.
 
-A search overruns if it reads beyond its match in vain; the next search reads that stretch again: a*b|a takes quadratic
-time for "aaa…". If any number of searches can overrun one stretch, two of them walk round a cycle of pairs of states,
-each able to fail. Without such a cycle, time is linear.
+A search overruns if it reads beyond its match in vain; the next search reads the same text again: a*b|a takes
+quadratic time for "aaa…". If any number of searches can overrun the same text, two of them follow a cycle of pairs of
+states, each able to fail. Without such a cycle, time is linear.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from collections.abc import Sequence as List
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -31,18 +32,15 @@ MOST_INSTRUCTIONS, MOST_STATES = 5_000, 2_000
 _TOO_LARGE = "repeat fewer times, or cut in several splits"
 
 
-class Char(NamedTuple):
-    """Consume a character of one of these classes (a bit mask of columns), then continue."""
+class CharStep(NamedTuple):
+    """Continue if the next character belongs to one of these classes (a bit mask of columns).
+
+    consumes: whether the character becomes a part of the match
+    """
 
     columns: int
     then: int
-
-
-class Look(NamedTuple):
-    """Continue if the next character belongs to one of these classes (a bit mask of columns); do not consume it."""
-
-    columns: int
-    then: int
+    consumes: bool
 
 
 class Fork(NamedTuple):
@@ -55,7 +53,7 @@ class Accept(NamedTuple):
     """A match ends here."""
 
 
-Instructions: TypeAlias = list[Char | Look | Fork | Accept]
+Instructions: TypeAlias = list[CharStep | Fork | Accept]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -70,7 +68,7 @@ def determinize(tree: Node, alphabet: Alphabet) -> Automaton:
     """Return the automaton of a tree. Raises ConfigError if it is too large."""
     program: Instructions = [Accept()]
     start = _assemble(tree, 0, program, alphabet)
-    looks = [instruction.columns for instruction in program if isinstance(instruction, Look)]
+    looks = [one.columns for one in program if isinstance(one, CharStep) and not one.consumes]
     groups: dict[tuple[int, ...], list[int]] = {}  # columns that no look-ahead tells apart
     for column in range(alphabet.n_classes + 1):
         groups.setdefault(tuple(columns >> column & 1 for columns in looks), []).append(column)
@@ -95,7 +93,7 @@ def determinize(tree: Node, alphabet: Alphabet) -> Automaton:
 def _assemble(tree: Node, then: int, program: Instructions, alphabet: Alphabet) -> int:
     if len(program) > MOST_INSTRUCTIONS:
         raise ConfigError(
-            f"a pattern has more than {MOST_INSTRUCTIONS:,} parts once repetitions are written out; {_TOO_LARGE}"
+            f"a pattern has more than {MOST_INSTRUCTIONS:,} parts with its repetitions written out; {_TOO_LARGE}"
         )
     if isinstance(tree, Sequence):
         for part in reversed(tree.parts):
@@ -107,8 +105,8 @@ def _assemble(tree: Node, then: int, program: Instructions, alphabet: Alphabet) 
         return _assemble_repeat(tree, then, program, alphabet)
     columns = alphabet.columns(tree.characters)
     if isinstance(tree, Ahead):
-        return _add(Look(columns | alphabet.end * tree.at_end, then), program)
-    return _add(Char(columns, then), program)
+        columns |= alphabet.end * tree.at_end
+    return _add(CharStep(columns, then, consumes=not isinstance(tree, Ahead)), program)
 
 
 def _assemble_repeat(tree: Repetition, then: int, program: Instructions, alphabet: Alphabet) -> int:
@@ -128,14 +126,14 @@ def _assemble_repeat(tree: Repetition, then: int, program: Instructions, alphabe
     return then
 
 
-def _add(instruction: Char | Look | Fork, program: Instructions) -> int:
+def _add(instruction: CharStep | Fork, program: Instructions) -> int:
     program.append(instruction)
     return len(program) - 1
 
 
-def _reach(ways: List[int], column: int, program: Instructions) -> tuple[list[Char], bool]:
-    """Return the Chars that a state can take before `column`, and whether it accepts there."""
-    takes, met, waiting = list[Char](), set[int](), list(reversed(ways))
+def _reach(ways: List[int], column: int, program: Instructions) -> tuple[list[CharStep], bool]:
+    """Return the characters that a state can consume before `column`, and whether it accepts there."""
+    takes, met, waiting = list[CharStep](), set[int](), list(reversed(ways))
     while waiting:
         place = waiting.pop()
         if place in met:
@@ -144,10 +142,10 @@ def _reach(ways: List[int], column: int, program: Instructions) -> tuple[list[Ch
         instruction = program[place]
         if isinstance(instruction, Accept):
             return takes, True
-        if isinstance(instruction, Char):
-            takes.append(instruction)
-        elif isinstance(instruction, Fork):
+        if isinstance(instruction, Fork):
             waiting.extend(reversed(instruction.places))
+        elif instruction.consumes:
+            takes.append(instruction)
         elif instruction.columns >> column & 1:
             waiting.append(instruction.then)
     return takes, False
@@ -173,28 +171,22 @@ MOST_PAIRS = 100_000  # a few seconds
 
 
 def is_linear(automaton: Automaton) -> bool:
-    """Check that no two searches can overrun the same stretch without end, in time quadratic in the states.
+    """Check that no two searches can overrun the same text without limit, in time quadratic in the states.
 
     Raises ConfigError if it would take too long.
     """
     rows: Rows = automaton.moves.tolist()
     doomed = _doomed(rows)
     after_match = {move >> 1 for row in rows for move in row if move & 1 and move > 1}
-    overrunning = _closed(after_match | {automaton.start}, lambda state: _silent(rows[state])) & doomed
+    overrunning = closure(after_match | {automaton.start}, lambda state: _silent(rows[state])) & doomed
 
-    def following(pair: Pair) -> Iterable[Pair]:
+    def following(pair: Pair, *, matching: int = 1) -> Iterable[Pair]:
         for before, now in zip(rows[pair[0]], rows[pair[1]], strict=True):
-            if before > 1 and now > 1 and not before & 1 and before >> 1 in doomed:
+            if before > 1 and now > 1 and not before & 1 and now & 1 <= matching and before >> 1 in doomed:
                 yield before >> 1, now >> 1
 
-    pairs = _closed({(state, automaton.start) for state in overrunning}, following)
-    return not _has_circle({pair: set(_silent_pairs(rows, pair)) for pair in pairs if pair[1] in doomed})
-
-
-def _silent_pairs(rows: Rows, pair: Pair) -> Iterable[Pair]:
-    for before, now in zip(rows[pair[0]], rows[pair[1]], strict=True):
-        if before > 1 and now > 1 and not (before | now) & 1:
-            yield before >> 1, now >> 1
+    pairs = closure({(state, automaton.start) for state in overrunning}, following)
+    return not _has_circle({pair: set(following(pair, matching=0)) for pair in pairs if pair[1] in doomed})
 
 
 def _silent(row: list[int]) -> Iterable[int]:
@@ -208,7 +200,8 @@ def _doomed(rows: Rows) -> set[int]:
     return result
 
 
-def _closed(result: set[T], after: Callable[[T], Iterable[T]]) -> set[T]:
+def closure(result: set[T], after: Callable[[T], Iterable[T]]) -> set[T]:
+    """Add all items that follow the items of a set, directly or not."""
     result, waiting = set(result), list(result)
     while waiting:
         for new in set(after(waiting.pop())) - result:
@@ -222,16 +215,9 @@ def _closed(result: set[T], after: Callable[[T], Iterable[T]]) -> set[T]:
     return result
 
 
-def _has_circle(arrows: dict[Pair, set[Pair]]) -> bool:
-    before: dict[Pair, list[Pair]] = {pair: [] for pair in arrows}
-    for pair, after in arrows.items():
-        for follower in after & before.keys():
-            before[follower].append(pair)
-    n_ways = {pair: len(after & before.keys()) for pair, after in arrows.items()}
-    ending = [pair for pair, n in n_ways.items() if not n]
-    for pair in ending:  # grows as it goes
-        for earlier in before[pair]:
-            n_ways[earlier] -= 1
-            if not n_ways[earlier]:
-                ending.append(earlier)
-    return len(ending) < len(arrows)
+def _has_circle(arrows: Mapping[Pair, Iterable[Pair]]) -> bool:
+    try:
+        TopologicalSorter(arrows).prepare()
+    except CycleError:
+        return True
+    return False

@@ -1,7 +1,7 @@
-"""Tokens that a pattern always cuts, so that encoded text never holds them.
+"""Find tokens that a pattern always splits, so that they never occur in encoded text.
 
-A file that names no pattern reveals it by its tokens: the right one cuts few. Tokens may begin or end inside any
-character. A split leaves a token whole
+A file that names no pattern reveals it by its tokens: the right pattern splits few. Tokens may begin or end inside
+any character. A split leaves a token whole
 
     in a match    if from some state it reads over the whole token, and can still reach a match
     in a gap      if nothing in the token matches
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.text.characters import whole_characters
+from volt.text.patterns.automaton import closure
 from volt.text.patterns.splitter import Split, Splitter
 
 States = frozenset[int]
@@ -25,14 +26,14 @@ Longs = NDArray[np.int64]
 
 
 def n_cut(tokens: Sequence[bytes], patterns: Mapping[str, tuple[Split, ...]]) -> dict[str, int]:
-    """Return how many of these tokens each pattern, name → splits, cuts."""
+    """Return how many tokens each pattern splits. patterns: name → splits"""
     texts = TokenTexts.of(tokens)
     cut = {split: _cut(texts, split) for split in dict.fromkeys(one for splits in patterns.values() for one in splits)}
     return {name: int(_any(cut[split] for split in splits).sum()) for name, splits in patterns.items()}
 
 
 def cut_tokens(tokens: Sequence[bytes], splits: Iterable[Split]) -> list[bytes]:
-    """Return the tokens that a pattern cuts."""
+    """Return the tokens that a pattern splits."""
     texts = TokenTexts.of(tokens)
     return [tokens[place] for place in np.flatnonzero(_any(_cut(texts, split) for split in splits)).tolist()]
 
@@ -109,27 +110,23 @@ class _Ways:
         moves = splitter.tables.moves.reshape(-1, self._end + 1)
         self._ends_match, self._next = (moves & 1).tolist(), (moves // 2 // (self._end + 1)).tolist()
         self._start, self._is_backward = splitter.automata[0].start, splitter.splits[0].from_end
-        inner, waiting = set[int](), [self._start]
-        for state in waiting:
-            new = set(self._next[state][: self._end]) - inner - {0}
-            inner |= new
-            waiting.extend(new)
+        inner = closure(self._after(self._start), self._after)
         states = {self._start, *inner}
         hopeful = {state for state in states if any(self._ends_match[state])}
         while more := {state for state in states - hopeful if not hopeful.isdisjoint(self._next[state])}:
             hopeful |= more
         self._inner, self._hopeful = frozenset(inner), frozenset(hopeful)  # met inside a match; can reach its end
 
+    def _after(self, state: int) -> set[int]:
+        return set(self._next[state][: self._end]) - {0}
+
     @property
     def leave_gaps(self) -> bool:
-        waiting = [self._start]
-        for state in waiting:
+        def open_ways(state: int) -> set[int]:
             columns = range(self._end + (state != self._start))  # the start, too, has no way beyond the end
-            open_ways = {self._next[state][column] for column in columns if not self._ends_match[state][column]}
-            if 0 in open_ways:
-                return True
-            waiting += open_ways.difference(waiting)
-        return False
+            return {self._next[state][column] for column in columns if not self._ends_match[state][column]}
+
+        return 0 in closure({self._start}, open_ways)
 
     @property
     def may_start(self) -> Flags:

@@ -1,8 +1,8 @@
-"""Splits ⇄ the name that a vocabulary saves them by, which holds the patterns themselves; published splits by name.
+"""Splits ⇄ their name in a vocabulary's file, which contains the patterns; published splits by name.
 
     split:PATTERN     one split
     splits:JSON       a sequence: a list of patterns, or of {"pattern": …, "from_end": true} where one reads backwards
-    matches:PATTERN   one pattern, and text between its matches is dropped; user tokens cut the text first
+    matches:PATTERN   one pattern; text between its matches is dropped, after splitting at user tokens
     bytes+…           the same, and each byte of the words becomes a character of GPT-2's alphabet
 
 Published tokenizers, as their projects declare them:
@@ -33,11 +33,30 @@ from difflib import get_close_matches
 from functools import lru_cache
 
 from volt.errors import ConfigError, quoted
-from volt.text import characters
-from volt.text.patterns.regex_parser import has_possessive, parse
+from volt.text.characters import SPACE
+from volt.text.patterns.regex_parser import nodes_of, parse
+from volt.text.patterns.regex_tree import Repetition
 from volt.text.patterns.splitter import Split, Splitter, WordCutter
 
-_CONTRACTIONS = f"(?i:{characters.CONTRACTIONS})"
+CONTRACTIONS = "'s|'t|'re|'ve|'m|'ll|'d"
+_GROUPED = "'(?:[sdmt]|ll|ve|re)"  # the same in fewer steps, as later files have it
+_PLAIN, _WHITE = r"\s", rf"\s{SPACE}"  # white space where spaces are spaces, and where they are "▁"
+
+
+def _words(space: str, *, contractions: str = CONTRACTIONS, others: str) -> str:
+    return rf"{contractions}|{space}?\p{{L}}+|{space}?\p{{N}}+|{space}?[^{others}\p{{L}}\p{{N}}]+"
+
+
+# GPT-2's pattern: as in its own files; as later files spell it; for text whose spaces are "▁"; and the last one for an
+# engine without look-ahead, after a space has been put into matches of GPT2_MARKED_RUN.
+_TRAILING = r"\s+(?!\S)|\s+"
+GPT2 = rf"{_words(' ', others=_PLAIN)}|{_TRAILING}"
+GPT2_GROUPED = rf"{_words(' ', contractions=_GROUPED, others=_PLAIN)}|{_TRAILING}"
+GPT2_MARKED = rf"{_words(SPACE, others=_WHITE)}|[{_WHITE}]+(?![^{_WHITE}])|[{_WHITE}]+"
+GPT2_MARKED_RUN = rf"([{_WHITE}])([{_WHITE}][^{_WHITE}])"
+GPT2_CUT_MARKED = rf"{_words(SPACE, others=_WHITE)}|[{_WHITE}--[ ]]+"
+
+_CONTRACTIONS = f"(?i:{CONTRACTIONS})"
 _SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 _UPPER, _LOWER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
 _BEFORE_WORD = r"[^\r\n\p{L}\p{N}]?"
@@ -70,7 +89,7 @@ _THREES, _EACH = r"\p{N}{1,3}", r"\p{N}"
 _KIMI = _of_o200k(behind_word=f"{_CONTRACTIONS}?", but=r"&&[^\p{Han}]", numbers=_THREES, behind_others=r"[\r\n]*")
 
 NAMED: dict[str, tuple[Split, ...]] = {
-    "gpt2": (Split(characters.ORIGINAL),),
+    "gpt2": (Split(GPT2),),
     "r50k": (Split(_R50K),),
     "cl100k": (Split(_CL100K),),
     "o200k": (Split(_of_o200k(behind_word=f"{_CONTRACTIONS}?", numbers=_THREES)),),
@@ -95,12 +114,11 @@ def named_splitter(name: str) -> Splitter:
 
 BYTES = "bytes+"
 _ONE, _SEVERAL, _MATCHES = "split:", "splits:", "matches:"
-_OF_GPT2 = {False: "gpt2", True: "bytes"}  # pre-tokenizers of these names cut alike, and faster
 _WORD = re.compile(r"[\w.-]+")
 
 
 def is_declared(name: str) -> bool:
-    """Check whether the name of a pre-tokenizer holds splits."""
+    """Check whether the name of a pre-tokenizer contains splits."""
     return name.removeprefix(BYTES).startswith((_ONE, _SEVERAL, _MATCHES))
 
 
@@ -112,7 +130,7 @@ def drops_rest(name: str) -> bool:
 def declared(pattern: str, *, is_bytes: bool = False) -> str:
     r"""Return the saved name of published splits or a regular expression. Raises ConfigError if it is neither."""
     if pattern == "gpt2":
-        return _OF_GPT2[is_bytes]
+        return "bytes" if is_bytes else "gpt2"  # pre-tokenizers of these names cut alike, and faster
     if pattern not in NAMED and _WORD.fullmatch(pattern):
         near = [name for name in NAMED if name.startswith(pattern.lower())] or get_close_matches(pattern.lower(), NAMED)
         hint = f"did you mean {' or '.join(near)}? The patterns are" if near else "choose from"
@@ -166,14 +184,14 @@ def name_of(splits: tuple[Split, ...]) -> str:
 @lru_cache(maxsize=64)
 def cutter_of(name: str) -> WordCutter:
     """Return the cutter for the name of a pre-tokenizer, or "bytes". Raises ConfigError if it is invalid."""
-    splitter = Splitter.of(*(NAMED["gpt2"] if name == _OF_GPT2[True] else splits_of(name)))
+    splitter = Splitter.of(*(NAMED["gpt2"] if name == "bytes" else splits_of(name)))
     if not splitter.is_linear:
         raise ConfigError(
             f"pre-tokenizer {quoted(name, 500)}: on some texts its matches are looked for far beyond their ends, so "
             "that time would grow with the square of a line; bound the repetition, as in a{1,20}b|a for a*b|a"
         )
     drops = drops_rest(name)
-    is_bytes = name == _OF_GPT2[True] or name.startswith(BYTES)
+    is_bytes = name == "bytes" or name.startswith(BYTES)
     return WordCutter.of(splitter, is_bytes=is_bytes, matches_only=drops, parts_users=drops)
 
 
@@ -185,6 +203,5 @@ def cutter_of_regex(pattern: str) -> WordCutter | None:
         is_linear = splitter.is_linear
     except ConfigError:
         return None
-    if has_possessive(parse(pattern)) or not is_linear:  # a++ is (a+)+ there
-        return None
-    return WordCutter.of(splitter, matches_only=True)
+    is_possessive = any(isinstance(node, Repetition) and node.possessive for node in nodes_of(parse(pattern)))
+    return WordCutter.of(splitter, matches_only=True) if is_linear and not is_possessive else None  # a++ is (a+)+ there

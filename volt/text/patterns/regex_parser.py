@@ -2,8 +2,8 @@ r"""A regular expression → its tree. Supported:
 
     a  .  [a-z]  \p{L}  \s  \n        a character; [^\r\n]  [\p{L}&&[^\p{Han}]]  \u4E00
     xy   x|y   (x)   (?:x)   (?i:x)    one after the other; the first that leads to a match; groups; any case
-    x?   x*   x+   x{2}  x{2,}  x{2,3} rather more often
-    c?+  c*+  c++  c{2,3}+             the same, never given up again; c takes one character
+    x?   x*   x+   x{2}  x{2,}  x{2,3} as often as possible
+    c?+  c*+  c++  c{2,3}+             the same, without trying fewer; c takes one character
     (?=c)  (?!c)  $  \z                what comes next: a character, none of these, the end of the text
 
 Errors name other syntax, and syntax that engines read differently, such as "[" or "--" inside a class. "$" is only the
@@ -18,6 +18,7 @@ volt.errors.ConfigError: pattern 'b*+|(?>c)', character 5: an atomic group; writ
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from volt.errors import ConfigError, quoted
@@ -38,9 +39,9 @@ from volt.text.patterns.regex_tree import (
 class PatternReader:
     """Reads a pattern from left to right.
 
-    place: characters read
-    ignores_case: whether (?i holds
-    depth: open groups and classes
+    place: the number of characters read
+    ignores_case: whether (?i applies here
+    depth: the number of groups and classes that have not ended
     """
 
     pattern: str
@@ -120,7 +121,7 @@ def _parse_item(cursor: PatternReader) -> CharacterSet:
     cursor.next()
     low, high = _only(first), _only(_parse_escape(cursor))
     if low is None or high is None or low > high:
-        raise cursor.refusal("this is no range of characters", "write it from a lower to a higher one", start=place)
+        raise cursor.refusal("this is not a range of characters", "write it from a lower to a higher one", start=place)
     return _as_written(CharacterSet.between(low, high), cursor)
 
 
@@ -144,7 +145,7 @@ def _parse_escape(cursor: PatternReader) -> CharacterSet:
     if digits := cursor.take_match(_CODE):
         code = int(digits[digits.lastindex or 0], 16)
         if code >= 0x110000 or 0xD800 <= code < 0xE000:
-            raise cursor.refusal(f"U+{code:04X} is no character", "write the code point of one", start=start)
+            raise cursor.refusal(f"U+{code:04X} is not a character", "write the code point of one", start=start)
         return CharacterSet.of(chr(code))
     name = cursor.next()
     if name in _SETS:
@@ -181,7 +182,15 @@ def _as_written(characters: CharacterSet, cursor: PatternReader) -> CharacterSet
 MOST_TIMES = 1000  # of a counted repetition
 _COUNTS = {"?": (0, 1), "*": (0, None), "+": (1, None)}
 _ONE_AHEAD = "look ahead at one character, as in (?!\\S), or cut in two splits"
-_REFUSED_GROUPS = {
+_AT_START = ("an anchor at a start", "leave it out, or cut each text by itself")
+_REFUSED_ESCAPES = {
+    "123456789kg": ("a back-reference", "write out what it may repeat"),
+    "bB": ("a word boundary", _ONE_AHEAD),
+    "AG": _AT_START,
+    "Z": ("an anchor before a last line end", "write \\z for the end of the text"),
+    "XRKQE": ("an escape that few engines know", "write out what it stands for"),
+}
+_REFUSED = {  # a start of the rest of the pattern → the fault and the remedy
     "(?<=": ("look-behind", "cut in two splits, or put what stands before into the match"),
     "(?<!": ("look-behind", "cut in two splits, or put what stands before into the match"),
     "(?>": ("an atomic group", "write a possessive quantifier, as in [a-z]++"),
@@ -190,13 +199,9 @@ _REFUSED_GROUPS = {
     "(?<": ("a named group", "write (?:...)"),
     "(?": ("flags other than (?i:...)", "write out what they stand for"),
     "(*": ("a verb of backtracking", "take it out"),
-}
-_REFUSED_ESCAPES = {
-    **dict.fromkeys("123456789kg", ("a back-reference", "write out what it may repeat")),
-    **dict.fromkeys("bB", ("a word boundary", _ONE_AHEAD)),
-    **dict.fromkeys("AG", ("an anchor at a start", "leave it out, or cut each text by itself")),
-    "Z": ("an anchor before a last line end", "write \\z for the end of the text"),
-    **dict.fromkeys("XRKQE", ("an escape that few engines know", "write out what it stands for")),
+    "^": _AT_START,
+    **dict.fromkeys("?*+{", ("a quantifier after nothing", "write \\ before it for the character")),
+    **{f"\\{name}": refused for names, refused in _REFUSED_ESCAPES.items() for name in names},
 }
 
 
@@ -243,11 +248,19 @@ def _parse_repeat(cursor: PatternReader) -> Node:
         )  # fmt: skip
     if cursor.sees("?", "*", "+", "{"):
         raise cursor.refusal("a quantifier of a quantifier", "put what is repeated into (?:...)")
-    if part.can_be_empty and (isinstance(part, Ahead) or most is None or most > 1):
+    if _can_be_empty(part) and (isinstance(part, Ahead) or most is None or most > 1):
         raise cursor.refusal(
             "this repeats what may be empty", "let each repetition take a character: write + for * inside", start=place
         )
     return Repetition(part, least, most, possessive)
+
+
+def _can_be_empty(node: Node) -> bool:
+    if isinstance(node, Sequence):
+        return all(map(_can_be_empty, node.parts))
+    if isinstance(node, Alternation):
+        return any(map(_can_be_empty, node.parts))
+    return isinstance(node, Ahead) or (isinstance(node, Repetition) and (not node.least or _can_be_empty(node.part)))
 
 
 def _parse_counts(cursor: PatternReader) -> tuple[int, int | None] | None:
@@ -270,6 +283,10 @@ def _parse_counts(cursor: PatternReader) -> tuple[int, int | None] | None:
 
 
 def _parse_part(cursor: PatternReader) -> Node:
+    if not cursor.sees("(?=", "(?!", "(?i:", "(?:"):
+        for sign, refused in _REFUSED.items():
+            if cursor.sees(sign):
+                raise cursor.refusal(*refused)
     if cursor.sees("("):
         return _parse_group(cursor)
     if cursor.sees("["):
@@ -278,12 +295,6 @@ def _parse_part(cursor: PatternReader) -> Node:
         return CharClass(~CharacterSet.of("\n"))
     if cursor.take("$") or cursor.take("\\z"):
         return Ahead(NOTHING, at_end=True)
-    if cursor.sees("^"):
-        raise cursor.refusal("an anchor at a start", "leave it out, or cut each text by itself")
-    if cursor.sees("?", "*", "+", "{"):
-        raise cursor.refusal("a quantifier after nothing", "write \\ before it for the character")
-    if cursor.sees("\\") and (refused := _REFUSED_ESCAPES.get(cursor.pattern[cursor.place + 1 : cursor.place + 2])):
-        raise cursor.refusal(*refused)
     return CharClass(parse_character(cursor))
 
 
@@ -295,9 +306,6 @@ def _parse_group(cursor: PatternReader) -> Node:
     if cursor.take("(?i:"):
         cursor.ignores_case = True
     elif not cursor.take("(?:"):
-        for sign, refused in _REFUSED_GROUPS.items():
-            if cursor.sees(sign):
-                raise cursor.refusal(*refused)
         cursor.take("(")
     result = _parse_inside(cursor, start)
     cursor.ignores_case = ignored_case
@@ -333,15 +341,11 @@ def sets_of(node: Node) -> list[CharacterSet]:
     >>> [characters.edges for characters in sets_of(parse("a(?!b)"))]
     [(97, 98), (0, 98, 99)]
     """
-    if isinstance(node, CharClass | Ahead):
-        return [node.characters]
-    parts = (node.part,) if isinstance(node, Repetition) else node.parts
-    return [characters for part in parts for characters in sets_of(part)]
+    return [one.characters for one in nodes_of(node) if isinstance(one, CharClass | Ahead)]
 
 
-def has_possessive(node: Node) -> bool:
-    if isinstance(node, CharClass | Ahead):
-        return False
-    if isinstance(node, Repetition):
-        return node.possessive or has_possessive(node.part)
-    return any(map(has_possessive, node.parts))
+def nodes_of(node: Node) -> Iterator[Node]:
+    """Yield a node and all nodes inside it."""
+    yield node
+    for part in (node.part,) if isinstance(node, Repetition) else getattr(node, "parts", ()):
+        yield from nodes_of(part)

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from volt.errors import ConfigError
 from volt.forks import about_to_use_polars
-from volt.text.characters import N_CHARACTERS
 
+N_CHARACTERS = 0x110000
 Rule = Callable[[NDArray[np.bool_], NDArray[np.bool_]], NDArray[np.bool_]]
 # No property of the engine tells the characters of one of these ranges apart, so it is asked about the first of each:
 # ideographs as old as their block, planes that nothing is assigned in, or most of one, and planes for private use.
@@ -32,7 +32,7 @@ _IDEOGRAPHS = ((0x3400, 0x4DB6), (0x4E00, 0x9FA6), (0x17000, 0x187ED), (0x20000,
                (0x2B740, 0x2B81E), (0x2B820, 0x2CEA2), (0x2CEB0, 0x2EBE1), (0x30000, 0x3134B))  # fmt: skip
 _PLANES = tuple((plane << 16, (plane << 16) + 0xFFFE) for plane in (*range(4, 14), 15, 16))
 _ALIKE = (*_IDEOGRAPHS, *_PLANES, (0xE1000, 0xEFFFE))
-_SURROGATES = np.s_[0xD800:0xE000]  # these are no characters, so no text holds them
+_SURROGATES = np.s_[0xD800:0xE000]  # surrogates are not characters, so they occur in no text
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +132,8 @@ class Alphabet:
         _, first, classes = np.unique(np.packbits(inside, axis=0), axis=1, return_index=True, return_inverse=True)
         if len(first) > MOST_CLASSES:
             raise ConfigError(
-                f"a pattern tells {len(first)} classes of characters apart; {MOST_CLASSES} are the most; "
-                "name fewer characters, or cut in several splits"
+                f"a pattern distinguishes {len(first)} classes of characters, and {MOST_CLASSES} is the limit; "
+                "name fewer characters, or use several splits"
             )
         return cls(starts, classes.reshape(-1).astype(np.uint8), starts[first])
 
@@ -161,7 +161,6 @@ class CharClass:
     """One character of a set."""
 
     characters: CharacterSet
-    can_be_empty = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,47 +169,34 @@ class Ahead:
 
     characters: CharacterSet
     at_end: bool
-    can_be_empty = True
 
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """The parts, one after the other; without parts, the empty text."""
+    """All parts, one after the other; without parts, the empty text."""
 
     parts: tuple[Node, ...]
-
-    @property
-    def can_be_empty(self) -> bool:
-        return all(part.can_be_empty for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Alternation:
-    """The first of the parts that leads to a match."""
+    """The first part that leads to a match."""
 
     parts: tuple[Node, ...]
-
-    @property
-    def can_be_empty(self) -> bool:
-        return any(part.can_be_empty for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """A part from `least` to `most` times, rather more often.
+    """A part from `least` to `most` times, as often as possible.
 
     most: None for no bound
-    possessive: repetitions are never given up again; the part is a CharClass
+    possessive: a failed match does not try fewer repetitions; the part is a CharClass
     """
 
     part: Node
     least: int
     most: int | None
     possessive: bool = False
-
-    @property
-    def can_be_empty(self) -> bool:
-        return self.least == 0 or self.part.can_be_empty
 
 
 Node: TypeAlias = CharClass | Ahead | Sequence | Alternation | Repetition

@@ -1,13 +1,13 @@
-r"""Places where a text may be parted before splits cut it, so that each part gives the same words as in the whole.
+r"""Points where a text may be divided into units, so that each unit gives the same words alone as in the text.
 
-    It's so;\n\n x = 1      cut by cl100k
-    It's| so;\n\n| x| =| 1   parted: in front of white space that follows something else
+    It's so;\n\n x = 1      the text
+    It's| so;\n\n| x| =| 1   its units for cl100k: each begins with white space that follows something else
 
-A place between a character x and white space b is safe if three things hold, which the automata show:
+A point between a character x and white space b is safe if the automata show three facts:
 
-    no search reads on from x to b                 the moves after x are equal for b and for the end of the text
-    each search from b matches                     else a gap could extend over the place
-    a split that reads backwards takes no b        so that it does not extend over the place either
+    no search continues from x to b                the moves after x are equal for b and for the end of the text
+    each search from b matches                     otherwise, unmatched text could extend over the point
+    no split that reads backwards takes b          otherwise, its match could extend over the point
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.text.characters import WHITE_SPACE, ascii_bytes
+from volt.text.characters import WHITE_SPACE, ascii_bytes, bits_of
 
 if TYPE_CHECKING:
     from volt.kernels.regex_cutting import SplitTables
@@ -29,18 +29,18 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SplitPoints:
-    """How a text may be parted. A class of characters stands before a break (volt.kernels.pretokenize) as
-    PARTS       a part ends there
-    CARRIES     it takes all clinging breaks that follow, and the part ends after these
-    JOINS       the part extends over clinging breaks to the next text and breaks
-    LASTS       white space: before one break and then text, or the end, the part has the words that it has alone
-    DEPENDS     white space: the part alone does not determine its words
+    """How a text may be divided into units. Before a break, a class of characters is (volt.kernels.pretokenize)
+    PARTS       the unit ends there
+    CARRIES     it takes all clinging breaks that follow, and the unit ends after these
+    JOINS       the unit extends over clinging breaks to the next text and breaks
+    LASTS       white space: before one break and then text, or the end, the unit has the words that it has alone
+    DEPENDS     white space: the unit alone does not determine its words
     """
 
-    breaks: int  # bit b is set if parts may begin with byte b
-    clinging: int  # the same for those breaks before which some characters end no part
-    kinds: NDArray[np.uint8]  # (n_classes,), how each class stands before a break
-    alone: bool  # whether each word of a part would be cut as one word if it were the whole text
+    breaks: int  # bit b is set if units may begin with byte b
+    clinging: int  # the same, for breaks before which some characters do not end a unit
+    kinds: NDArray[np.uint8]  # (n_classes,), the kind of each class before a break
+    alone: bool  # whether each word of a unit would be one word if it were the whole text
 
     def with_ends_inside(self) -> SplitPoints:
         """Return split points for texts with ends inside, as at user tokens."""
@@ -52,10 +52,10 @@ class SplitPoints:
 
 
 def parting_of(tables: SplitTables, *, matches_only: bool = False) -> SplitPoints | None:
-    """Return the split points of these splits; None if not even spaces part texts.
+    """Return the split points of these splits; None if not even spaces separate units.
 
     >>> from volt.text.patterns.published import named_splitter
-    >>> parting_of(named_splitter("digits3").tables) is None  # text between digits may hold any white space
+    >>> parting_of(named_splitter("digits3").tables) is None  # text between digits may contain any white space
     True
     """
     moves = _Moves(tables, matches_only)
@@ -67,7 +67,7 @@ def parting_of(tables: SplitTables, *, matches_only: bool = False) -> SplitPoint
         return None
     kinds = [moves.kind(number, safe, free, clinging) for number in range(tables.end)]
     return SplitPoints(
-        _bits(free + clinging), _bits(clinging), np.array(kinds, np.uint8), alone=moves.leave_words_alone
+        bits_of(free + clinging), bits_of(clinging), np.array(kinds, np.uint8), alone=moves.leave_words_alone
     )  # fmt: skip
 
 
@@ -89,7 +89,7 @@ class _Moves:
 
     @cached_property
     def holds_text(self) -> NDArray[np.bool_]:
-        """(n_classes,) bool, the classes that hold more than white space."""
+        """(n_classes,) bool, the classes that contain more than white space."""
         classes = self.tables.classes.copy()
         codes = [ord(character) for character in WHITE_SPACE]
         result = np.bincount(classes, minlength=self.end) - np.bincount(classes[codes], minlength=self.end)
@@ -131,7 +131,7 @@ class _Moves:
         return CARRIES if self._carries(number, free, clinging) else JOINS
 
     def _carries(self, number: int, free: list[int], clinging: list[int]) -> bool:
-        """Check that the match that holds this class takes all clinging breaks after it, and no others."""
+        """Check that a match with this class takes all clinging breaks after it, and no others."""
         columns = self.tables.classes[clinging]
         rows = self.rows_after(number)
         rows = rows[self.of[np.ix_(rows, columns)].any(axis=1)]
@@ -165,7 +165,3 @@ class _Moves:
             self.is_sure[self.of[start, number] >> 1] for start in self.starts for number in range(self.end)
         )
         return bool(self.is_one and ends_alike and covered)
-
-
-def _bits(numbers: list[int]) -> int:
-    return sum(1 << number for number in numbers)

@@ -1,7 +1,7 @@
 """A sequence of splits, compiled: text → its pre-tokens, and lines → their words, spelled as vocabularies have them.
 
-Each split cuts every span of the one before into the matches of its pattern and the text between them, like the
-behaviour "isolated" of published tokenizers. No character is lost; no pre-token is empty.
+Each split divides the results of the split before it into the matches of its pattern and the text between them, like
+the behaviour "isolated" of published tokenizers. No character is lost; no pre-token is empty.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Cut where a pattern matches.
+    """Split text around the matches of a pattern.
 
     pattern: a regular expression, see volt.text.patterns.regex_parser
-    from_end: whether spans are read backwards; the pattern then describes the reversed text
+    from_end: whether text is read backwards; the pattern then describes the reversed text
 
-    Raises ConfigError if the pattern is not text, or holds a lone surrogate. Splitter.of checks the rest.
+    Raises ConfigError if the pattern is not text, or contains a lone surrogate. Splitter.of checks the rest.
     """
 
     pattern: str
@@ -52,7 +52,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Splitter:
-    """A sequence of splits that cuts text.
+    """A sequence of splits, ready to use.
 
     splits: the splits, in the order of application
     automata: one for each split, over the same classes of characters
@@ -120,7 +120,7 @@ def _compiled(splits: tuple[Split, ...]) -> Splitter:
     for split, automaton in zip(splits, automata, strict=True):
         if (automaton.moves[automaton.start] & 1).any():
             raise ConfigError(
-                f"pattern {quoted(split.pattern, 500)} could match the empty text, which is no pre-token; "
+                f"pattern {quoted(split.pattern, 500)} could match the empty text, which is not a pre-token; "
                 "let each alternative take a character: write + for *"
             )
     return Splitter(splits, automata, _tables(splits, automata, alphabet))
@@ -158,7 +158,7 @@ _LINE_FEED, LINE_END = ord("\n"), 0xFF  # the latter occurs nowhere in UTF-8
 
 @dataclass(frozen=True, eq=False)
 class WordCutter:
-    """Cuts lines into words, and spells these."""
+    """Splits lines into words, and spells the words as vocabularies do."""
 
     splitter: Splitter
     is_bytes: bool  # whether each byte becomes a character of GPT-2's alphabet
@@ -172,7 +172,7 @@ class WordCutter:
     def of(
         cls, splitter: Splitter, *, is_bytes: bool = False, matches_only: bool = False, parts_users: bool = False
     ) -> WordCutter:
-        """Return the cutter by a splitter; with matches_only, it is one split that reads forwards.
+        """Return the cutter of a splitter, which must be one forward split if `matches_only`.
 
         A "▁" is read as a space where the split matches a lone space, or nothing is dropped.
         """
@@ -227,7 +227,7 @@ class WordCutter:
         return (Splitter.of(_HIDDEN, *self.splitter.splits) if isolates else self.splitter).tables
 
     def parts_at_users(self, data: bytes) -> bool:
-        """Check whether a text must be parted at its private characters first."""
+        """Check whether a text must first be split at its private characters."""
         return self.isolates and self.parts_users and _HIDDEN_BYTES.search(data) is not None
 
     def spelled(self, lines: bytes) -> str:
@@ -273,7 +273,7 @@ class WordCutter:
 
     @cached_property
     def parting(self) -> SplitPoints | None:
-        """How a text may be parted before it is cut, if at all."""
+        """Where a text may be divided into units, if anywhere."""
         return parting_of(self.splitter.tables, matches_only=self.matches_only)
 
     @cached_property

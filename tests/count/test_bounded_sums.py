@@ -20,8 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import volt
-from volt.count import budget, counting
-from volt.count.budget import (
+from volt.count import bounded_sums, counting
+from volt.count.bounded_sums import (
     Budget,
     CounterLimits,
     CountHistogram,
@@ -36,7 +36,7 @@ from volt.errors import ConfigError, CorpusError, OutputError
 from volt.files.temporary import scratch_folder
 
 WORDS = st.dictionaries(st.text("abcö😀\x00", min_size=1, max_size=4), st.integers(1, 2**40), max_size=30)
-SMALL = Budget(budget._BASE + 2000)  # 200 bytes of pending words: four or five of them
+SMALL = Budget(bounded_sums._BASE + 2000)  # 200 bytes of pending words: four or five of them
 
 
 def part_of(counts: dict[str, int]) -> CountedPart:
@@ -145,13 +145,13 @@ def test_a_word_that_was_remembered_all_along_lacks_nothing() -> None:
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
     """A counter that spills after a few hundred words. Gives the runs that are written."""
     written = list[Path]()
-    write = budget._write
+    write = bounded_sums._write
 
     def noted(path: Path, *given: object, **options: object) -> None:
         written.append(path)
         write(path, *given, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(budget, "_write", noted)
+    monkeypatch.setattr(bounded_sums, "_write", noted)
     monkeypatch.setattr(Budget, "pending", 10_000)
     monkeypatch.setattr(Budget, "block", 5_000)
     monkeypatch.setattr(Budget, "rows", 100)
@@ -260,7 +260,7 @@ def test_words_that_do_not_fit_are_refused_with_what_would(small_pieces: list[Pa
 @given(st.integers(0, 30_000))
 def test_the_min_count_that_is_suggested_is_the_least(n_bytes: int) -> None:
     """What it leaves fits, as is said, and one less leaves too much."""
-    tally, room = CountHistogram(1), Budget(budget._BASE + n_bytes)
+    tally, room = CountHistogram(1), Budget(bounded_sums._BASE + n_bytes)
     tally.add(part_of({f"{count:03}": count for count in range(1, 300)}).table)
     error_text = re.search(r"and (\d+) of them occur (\d+) times?", str(tally.refusal(room)))
     assert error_text

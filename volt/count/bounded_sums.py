@@ -27,7 +27,7 @@ from volt.files.limits import parse_bytes, shown_bytes
 from volt.files.temporary import scratch_folder
 from volt.files.threads import available_cores
 
-_LEAST, _BASE = 512 << 20, 320 << 20  # what Python and the libraries take themselves
+_LEAST, _BASE = 512 << 20, 320 << 20  # the memory of Python and the libraries
 _ROW, _UNIT, _SYMBOL = 32, 160, 60  # bytes of a word in a table, besides its text; of a unit; of a character learned
 _MMAP_THRESHOLD = -3  # the name of this setting of mallopt
 # Exact up to 65,536; above, at most twice the exact number.
@@ -36,7 +36,7 @@ _THRESHOLDS = np.concatenate([np.arange(1, 1 << 16), 1 << np.arange(16, 63)])
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The bytes that a process may take while it counts, Python and the libraries included."""
+    """The bytes that a counting process may use, including Python and the libraries."""
 
     n_bytes: int
 
@@ -76,12 +76,7 @@ class Budget:
 
     @property
     def rows(self) -> int:
-        return max(1, min(1 << 16, self.for_words >> 15))
-
-    @property
-    def n_units(self) -> int:
-        """The number of units, and words of units, that all threads hold together."""
-        return self.for_words // 6 // _UNIT
+        return max(1, min(_ROWS, self.for_words >> 15))
 
     @property
     def n_words(self) -> int:
@@ -103,7 +98,7 @@ def return_freed_memory() -> None:
 class CounterLimits(NamedTuple):
     """The size limits of a counter of units: units of a thread, and words of all threads.
 
-    by_block: whether it returns its words after each block, so that parts do not depend on the threads
+    by_block: whether it returns its words after each block, so that results do not depend on the threads
     """
 
     n_units: int = MOST
@@ -112,7 +107,7 @@ class CounterLimits(NamedTuple):
 
     @classmethod
     def of(cls, budget: Budget, *, approximate: bool) -> CounterLimits:
-        half, least = budget.n_units // 2, 1 << 12
+        half, least = budget.for_words // 12 // _UNIT, 1 << 12
         n_units = min(MOST, max(least, half // available_cores()))
         return cls(n_units, min(4 * MOST, max(least, half)), by_block=approximate)
 
@@ -235,7 +230,7 @@ _COUNT, _MISSED = pl.col("count"), pl.col("missed")
 
 
 class BoundedSum(NamedTuple):
-    """The sum of parts, the most that a count can be too low, and the occurrences of absent words."""
+    """The sum of parts, the maximum by which a count can be too low, and the occurrences of absent words."""
 
     part: CountedPart
     bound: int
