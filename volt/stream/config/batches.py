@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from volt.errors import VoltError
 from volt.files.paths import exists
-from volt.stream.config.yaml_document import Document, Notes, Place, as_error
+from volt.stream.config.problems import Notes
+from volt.stream.config.yaml_document import Document, Place
 from volt.stream.reading.source import Source
 
 if TYPE_CHECKING:
@@ -69,8 +70,9 @@ class Batches:
             option = re.match(r"\w+", message)
             is_of_section = option is not None and (*_SECTION, option[0]) in self.document.lines
             nearest = _SECTION if is_of_section else self.document.nearest((*_SECTION, *place))
-            notes.note(error, nearest)
-            raise as_error(notes.problems, self.document) from None
+            with notes.catching(nearest):
+                raise error
+            raise notes.error() from None
 
 
 def batches_of(options: BatchesOptions, maker: Sources, sources: Sequence[Source]) -> Batches:
@@ -89,7 +91,7 @@ def batches_of(options: BatchesOptions, maker: Sources, sources: Sequence[Source
     vocabularies = dict[str, str]()
     for name, one in fields.items():
         place = notes.document.nearest((*_SECTION, "fields", name, "vocabulary"))
-        path = vocabularies[name] = maker.file(one.vocabulary, place)
+        path = vocabularies[name] = notes.file(one.vocabulary, place)
         if maker.check_files and not any(map(exists, (path, f"{path}.model"))):
             notes.add(place, f"{path}: no such file; check the path")
     by_tokens = {_KEYS.get(key, key): getattr(options, key) for key in _BY_TOKENS}

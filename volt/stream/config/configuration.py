@@ -21,10 +21,11 @@ from volt.errors import VoltError
 from volt.files.atomic import check_distinct
 from volt.files.paths import expand
 from volt.stream.config.batches import Batches, batches_of
+from volt.stream.config.problems import Notes
 from volt.stream.config.sources import Sources, sampling_of, sources_by_pattern
 from volt.stream.config.tasks import LANGUAGES, NAMES, Selection, Tasks, defaults_of, selected
 from volt.stream.config.templates import parse_template, read
-from volt.stream.config.yaml_document import Document, Notes, as_error
+from volt.stream.config.yaml_document import Document
 from volt.stream.mixing.mixture import Mixture, Sampling
 from volt.stream.reading.error_policy import ErrorPolicy, check_quarantine
 from volt.stream.reading.shards import probable_pairs
@@ -109,9 +110,7 @@ def load_config(
     """
     selection = Selection.of(split, tasks)
     document = read(path, values=values)
-    return _configuration(
-        document, Path(path).parent, selection, check_files=check_files, user_code=user_code, use_shards=use_shards
-    )
+    return _configuration(document, selection, check_files=check_files, user_code=user_code, use_shards=use_shards)
 
 
 def parse_config(
@@ -127,7 +126,7 @@ def parse_config(
     (Lower(fields=(1,), if_cased=None),)
     """
     selection, document = Selection.of(split, tasks), parse_template(text, path=path, values=values)
-    return _configuration(document, Path(path).parent, selection, user_code=user_code)
+    return _configuration(document, selection, user_code=user_code)
 
 
 def config_of_values(value: dict[str, Any], *, path: str) -> Configuration:
@@ -135,24 +134,28 @@ def config_of_values(value: dict[str, Any], *, path: str) -> Configuration:
 
     path: the configuration's name in errors
     """
-    return _configuration(Document(path, value, {}), Path(), Selection(), check_files=True, user_code=False)
+    return _configuration(Document(path, value, {}), Selection(), check_files=True, user_code=False)
 
 
 def _configuration(
-    document: Document, folder: Path, selection: Selection, *, check_files: bool = False, user_code: bool = True,
+    document: Document,
+    selection: Selection,
+    *,
+    check_files: bool = False,
+    user_code: bool = True,
     use_shards: bool = True,
-) -> Configuration:  # fmt: skip
+) -> Configuration:
     from volt.stream.config.models import StreamOptions
 
     notes, files = Notes(document), LoadedFiles()
-    maker = Sources(notes, folder, files, check_files=check_files, user_code=user_code)
+    maker = Sources(notes, files, check_files=check_files, user_code=user_code)
     options = cast("StreamOptions | None", notes.checked(StreamOptions, document.value, ()))
     _check_that_lines_come(document.value, notes)
     if options is None:
         _check_transforms(document.value, maker)
-        raise as_error(notes.problems, document)
-    cache = None if options.cache is None else Path(maker.file(options.cache, ("cache",)))
-    shards = None if options.shards is None else Path(maker.file(options.shards, ("shards",)))
+        raise notes.error()
+    cache = None if options.cache is None else Path(maker.notes.file(options.cache, ("cache",)))
+    shards = None if options.shards is None else Path(maker.notes.file(options.shards, ("shards",)))
     others = [
         maker.source(name, source, options.transforms, ("sources", name)) for name, source in options.sources.items()
     ]
@@ -164,7 +167,7 @@ def _configuration(
     if not notes.problems:
         _check_together(sources, policy, maker)
     if notes.problems or policy is None:
-        raise as_error(notes.problems, document)
+        raise notes.error()
     tasks = tuple(task for task, _ in pairs)
     named = _named([*filter(None, others), *(source for _, source in pairs)], tasks, batches)
     ends: Ends = "drop" if selection.split == "valid" else options.ends
@@ -206,7 +209,7 @@ def _check_transforms(value: object, maker: Sources) -> None:
 def _policy(options: StreamOptions, maker: Sources) -> ErrorPolicy | None:
     values, place = options.errors.model_dump(), ("errors", "quarantine")
     if values["quarantine"] is not None:
-        values["quarantine"] = maker.file(values["quarantine"], place)
+        values["quarantine"] = maker.notes.file(values["quarantine"], place)
     policy = cast("ErrorPolicy | None", maker.notes.build(ErrorPolicy, ("errors",), **values))
     if maker.check_files and policy is not None and policy.quarantine is not None:
         with maker.notes.catching(place):

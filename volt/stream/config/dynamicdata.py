@@ -9,7 +9,7 @@ import glob
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -19,8 +19,9 @@ from volt.display import counted
 from volt.errors import ConfigError, shown_path
 from volt.files.paths import exists, expand_user
 from volt.stream.config.models import Model
+from volt.stream.config.problems import Notes, near
 from volt.stream.config.templates import parse_template
-from volt.stream.config.yaml_document import Notes, Place, as_error, near
+from volt.stream.config.yaml_document import Place
 from volt.stream.tasks.task import SIDES
 from volt.urls import url_of
 
@@ -176,16 +177,15 @@ def imported(
     notes = Notes(document)
     options = notes.checked(OldOptions, document.value, ())
     if options is None:
-        for index, problem in enumerate(notes.problems):
-            if problem.place[:1] == ("tasks",) and problem.place[2:] == ("inputs",):
-                entry = f"{{NAME: {{src: FILE, tgt: FILE, task: {problem.place[1]}}}}}"
-                message = f"inputs stand at the top level: inputs: {entry}; move them there"
-                notes.problems[index] = replace(problem, message=message)
-        raise as_error(notes.problems, document)
+        for index, (place, _) in enumerate(notes.problems):
+            if place[:1] == ("tasks",) and place[2:] == ("inputs",):
+                entry = f"{{NAME: {{src: FILE, tgt: FILE, task: {place[1]}}}}}"
+                notes.problems[index] = place, f"inputs stand at the top level: inputs: {entry}; move them there"
+        raise notes.error()
     reader = _Reader(options, notes, Path(folder), batch_samples, check_files)
     data = {key: value for key, value in reader.converted() if value}
     if notes.problems:
-        raise as_error(notes.problems, document)
+        raise notes.error()
     comments = "".join(f"# {remark}\n" for remark in reader.remarks)
     new = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
     return Imported(comments + new, tuple(reader.remarks))

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, cast
 from volt.display import counted
 from volt.errors import VoltError, shown_path
 from volt.files.paths import expand, is_file, stands_for_several
-from volt.stream.config.yaml_document import Notes, Place, near
+from volt.stream.config.problems import Notes, near
+from volt.stream.config.yaml_document import Place
 from volt.stream.mixing.mixture import Sampling, shares
 from volt.stream.mixing.schedule import Schedule, Weight
 from volt.stream.reading.shards import bin_of, open_shard
@@ -76,24 +77,18 @@ _READING = _CHECKS | {field.name for field in fields(Source)} - {"name", "paths"
 class Sources:
     """Makes sources from their options.
 
-    folder: the folder that paths are relative to.
     check_files: whether files must exist.
     user_code: whether a transform may name a Python file to run.
     """
 
     notes: Notes
-    folder: Path
     files: LoadedFiles
     check_files: bool = False
     user_code: bool = True
 
     def steps(self, names: tuple[str, ...]) -> TransformBuilder:
         """Return a builder of transforms, for lines whose fields have these names."""
-        return TransformBuilder(self.notes, self.folder, self.files, user_code=self.user_code, names=names)
-
-    def file(self, path: str, place: Place) -> str:
-        """Return a path of the configuration, relative to the current folder."""
-        return self.notes.file(self.folder, path, place)
+        return TransformBuilder(self.notes, self.files, user_code=self.user_code, names=names)
 
     def source(self, name: str, options: SourceOptions, common: list[Any], place: Place) -> Source | None:
         """Return a source, None if its options are invalid; `common` are the transforms of all sources."""
@@ -137,7 +132,7 @@ class Sources:
                     self.notes.add((*place, name), f"{name!r} is not a name for a field; give a word, such as src")
             return self.groups(options.pair, place) or ("",)
         named = [options.path] if isinstance(options.path, str) else options.path or []
-        paths = [self.file(path, (*place, "path", index)) for index, path in enumerate(named)]
+        paths = [self.notes.file(path, (*place, "path", index)) for index, path in enumerate(named)]
         for index, path in enumerate(paths):
             self._look_for(path, (*place, "path", index))
         return tuple(paths)
@@ -156,7 +151,7 @@ class Sources:
     def _column(self, files: str | list[str], place: Place) -> list[str]:
         named = files if isinstance(files, list) else [files]
         places = [(*place, index) if isinstance(files, list) else place for index in range(len(named))]
-        paths = [self.file(path, at) for path, at in zip(named, places, strict=True)]
+        paths = [self.notes.file(path, at) for path, at in zip(named, places, strict=True)]
         for path, at in zip(paths, places, strict=True):
             if stands_for_several(path):
                 self.notes.add(at, f"{path}: one file belongs to a field; name it, or use `each` for many")
@@ -200,7 +195,7 @@ def _pattern(maker: Sources, path: str | list[str], place: Place) -> str:
     if isinstance(path, list):
         maker.notes.add(place, "should be one pattern, not a list")
         return ""
-    pattern = maker.file(path, place)
+    pattern = maker.notes.file(path, place)
     if pattern.count("*") != 1 or re.search(r"[?\[\]]", pattern):
         maker.notes.add(
             place, f"{pattern}: does not contain exactly one *; put one where the names of the sources differ"
@@ -263,12 +258,11 @@ class TransformBuilder:
 
     >>> from volt.stream.config.yaml_document import parse
     >>> document = parse("[skip_blank, lower: [tgt]]", path="stream.yaml")
-    >>> TransformBuilder(Notes(document), Path(), LoadedFiles(), names=("src", "tgt")).of(document.value, ())
+    >>> TransformBuilder(Notes(document), LoadedFiles(), names=("src", "tgt")).of(document.value, ())
     (SkipBlank(fields=None), Lower(fields=(2,), if_cased=None))
     """
 
     notes: Notes
-    folder: Path
     files: LoadedFiles
     user_code: bool = True
     names: tuple[str, ...] = ()
@@ -298,7 +292,7 @@ class TransformBuilder:
         current = (*place, name) if isinstance(item, dict) else place
         if name == "user" and not self.user_code:
             file = options.get("file") if isinstance(options, dict) else options
-            shown = self.folder / file if isinstance(file, str) else "its file"
+            shown = self.notes.document.folder / file if isinstance(file, str) else "its file"
             self.notes.add(current, f"would run the code in {shown}; read it, then trust it (user_code)")
             return None
         return self._transform(name, options, current)
@@ -369,18 +363,16 @@ class TransformBuilder:
 
     def _loaded(self, transform: Any, place: Place) -> Transform | None:
         """Return a transform with paths relative to the current folder, and load its files."""
-        try:
+        with self.notes.catching(place):
             for option in fields(transform):
                 if isinstance(path := getattr(transform, option.name), Path):
-                    file = Path(self.notes.file(self.folder, str(path), place))
+                    file = Path(self.notes.file(str(path), place))
                     if not is_file(file):
                         raise VoltError(f"{option.name}: {file}: no such file; check the path")
                     transform = replace(transform, **{option.name: file})
             loaded(transform, self.files)
-        except VoltError as error:
-            self.notes.note(error, place)
-            return None
-        return cast(Transform, transform)
+            return cast(Transform, transform)
+        return None
 
 
 def _by_name(name: str, options: object) -> dict[str, Any]:

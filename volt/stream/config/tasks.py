@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 from volt import arguments
 from volt.display import counted
 from volt.files.paths import expand
+from volt.stream.config.problems import Notes, near
 from volt.stream.config.sources import Sources, schedule_of
-from volt.stream.config.yaml_document import Notes, Place, near
+from volt.stream.config.yaml_document import Place
 from volt.stream.mixing.schedule import FOREVER, Schedule, Weight
 from volt.stream.reading.shards import bin_of
 from volt.stream.reading.source import Source
@@ -206,7 +207,7 @@ def _files(maker: Sources, kind: str, options: InputOptions, place: Place) -> It
         files, place = sides["mono"], (*place, "mono")
         for index, path in enumerate([files] if isinstance(files, str) else files):
             at = place if isinstance(files, str) else (*place, index)
-            file = maker.file(path, at)
+            file = maker.notes.file(path, at)
             with maker.notes.catching(at):
                 yield from (("mono", path) for path in (expand(bin_of(file)) if maker.check_files else [file]))
     else:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from volt import arguments
 from volt.errors import ConfigError, shown
 from volt.files.small_files import read_text
-from volt.stream.config.yaml_document import Document, near, parse
+from volt.stream.config.problems import near
+from volt.stream.config.yaml_document import Document, parse
 
 if TYPE_CHECKING:
     from jinja2 import Environment, nodes
