@@ -114,13 +114,13 @@ FAULTS: dict[str, tuple[str, int, str]] = {
     "noise of sides": (TWO + "  max_tokens: 9\n  sort: sides\n  noise: 0.1\n", 6, "noise: cannot be used with sort"),
     "noise in order": (TWO + "  max_tokens: 9\n  noise: 0.1\n  shuffle: false\n", 5, "noise: is random, but shuffle"),
     "nothing between": (
-        TWO + "  max_tokens: 9\n  longest: 5\n  shortest: 6\n", 6, "shortest: is 6, more than longest, 5; no sample",
+        TWO + "  max_tokens: 9\n  longest: 5\n  shortest: 6\n", 6, "shortest: is 6, more than longest, 5; lower",
     ),
     "buckets that fall": (TWO + "  max_tokens: 9\n  buckets: [3, 3]\n", 5, "batches.buckets[2]: is 3, after 3; give"),
     "a bucket too large": (TWO + "  max_tokens: 9\n  buckets: [3, 10]\n", 5, "buckets: the last is 10, more than max"),
     "no bucket": (TWO + "  max_tokens: 9\n  buckets: []\n", 5, "batches.buckets: is empty; give at least one"),
     "a source that is none": (
-        ONE + "  fields: {a: v.volt}\n  max_tokens: 9\n  left_pad_source: false\n", 5, "goes with two fields, and",
+        ONE + "  fields: {a: v.volt}\n  max_tokens: 9\n  left_pad_source: false\n", 5, "works only with two fields",
     ),
     "another order": (
         "sources: {one: {pair: {src: a, tgt: b}}}\nbatches: {fields: {tgt: v.volt, src: v.volt}, max_tokens: 9}\n", 2,

@@ -71,7 +71,7 @@ FAULTS = {
     ),
     "path and pair": (source("pair: {src: a, tgt: b}"), 2, "wmt: path and pair are both given; remove one of them"),
     "half a pair": ("sources:\n  a:\n    pair: {src: a}\n", 3, "a.pair: has fewer than two files"),
-    "a pattern for a field": ("sources: {a: {pair: {src: a, tgt: b*}}}\n", 1, "pair.tgt: b*: one file belongs to"),
+    "a pattern for a field": ("sources: {a: {pair: {src: a, tgt: b*}}}\n", 1, "pair.tgt: b*: a field takes one file"),
     "an unset variable": ("sources: {a: {path: $NOWHERE_1/a}}\n", 1, "$NOWHERE_1/a: the variable NOWHERE_1 is not set"),
     "each and no star": ("each:\n  path: a.tsv\n", 2, "each.path: a.tsv: does not contain exactly one *; put"),
     "each and no file": ("each: {path: nowhere/*.tsv}\n", 1, "each.path: nowhere/*.tsv: no file matches this pattern"),

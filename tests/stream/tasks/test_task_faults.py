@@ -62,7 +62,7 @@ FAULTS = {
     "other number of files": (
         HEAD.replace("src: a.de", "src: [a.de, b.de]"), 7, "wmt.tgt: src has 2 files and tgt 1 file; give as many"
     ),
-    "a pattern for a side": (HEAD.replace("a.de", "'*.de'"), 7, "wmt.src: *.de: one file belongs to a field"),
+    "a pattern for a side": (HEAD.replace("a.de", "'*.de'"), 7, "wmt.src: *.de: a field takes one file"),
     "shared by nobody": (other("share_inputs: auta"), 10, "share_inputs: no task 'auta'; did you mean auto?"),
     "shared with itself": (other("share_inputs: mono"), 10, "share_inputs: names the task itself; name another"),
     "shared in a chain": (

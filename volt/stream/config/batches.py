@@ -6,14 +6,12 @@ get their line from `naming`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
-from volt.errors import VoltError
 from volt.files.paths import exists
 from volt.stream.config.problems import Notes
 from volt.stream.config.yaml_document import Document, Place
@@ -56,40 +54,31 @@ class Batches:
     def naming(self, *place: str) -> Iterator[None]:
         """Raise an error of the block as a ConfigError with the file's name and line; `place` is a key of the section.
 
+        >>> from volt.errors import ConfigError
         >>> document = Document("stream.yaml", {}, {("batches", "pad"): 7})
         >>> with Batches({}, {}, {}, None, None, {}, "<pad>", 1, document).naming("pad"):
-        ...     raise VoltError("no such token; name another")
+        ...     raise ConfigError("no such token; name another")
         Traceback (most recent call last):
             ...
         volt.errors.ConfigError: stream.yaml:7: batches.pad: no such token; name another
         """
-        try:
+        notes = Notes(self.document)
+        with notes.catching(self.document.nearest((*_SECTION, *place)), _SECTION):
             yield
-        except VoltError as error:
-            message, notes = str(error), Notes(self.document)
-            option = re.match(r"\w+", message)
-            is_of_section = option is not None and (*_SECTION, option[0]) in self.document.lines
-            nearest = _SECTION if is_of_section else self.document.nearest((*_SECTION, *place))
-            with notes.catching(nearest):
-                raise error
-            raise notes.error() from None
+        if notes.problems:
+            raise notes.error()
 
 
 def batches_of(options: BatchesOptions, maker: Sources, sources: Sequence[Source]) -> Batches:
     """Check the section and note its mistakes; `sources` are the stream's, whose fields may have names."""
-    from volt.stream.config.models import FieldOptions
-
     notes = maker.notes
     _check_kind(options, notes)
     _check_values(options, notes)
-    fields = {
-        name: FieldOptions(vocabulary=one) if isinstance(one, str) else one for name, one in options.fields.items()
-    }
-    _check_names([*fields], sources, notes)
+    _check_names([*options.fields], sources, notes)
     if options.window == "epoch":
         _check_epoch(sources, notes)
     vocabularies = dict[str, str]()
-    for name, one in fields.items():
+    for name, one in options.fields.items():
         place = notes.document.nearest((*_SECTION, "fields", name, "vocabulary"))
         path = vocabularies[name] = notes.file(one.vocabulary, place)
         if maker.check_files and not any(map(exists, (path, f"{path}.model"))):
@@ -97,7 +86,7 @@ def batches_of(options: BatchesOptions, maker: Sources, sources: Sequence[Source
     by_tokens = {_KEYS.get(key, key): getattr(options, key) for key in _BY_TOKENS}
     return Batches(
         vocabularies,
-        {name: tuple(one.prefix) for name, one in fields.items() if one.prefix},
+        {name: tuple(one.prefix) for name, one in options.fields.items() if one.prefix},
         {key: getattr(options, key) for key in _SAMPLES},
         by_tokens if options.pack is None else None,
         None if options.pack is None else {**options.pack.model_dump(), "shuffle": options.shuffle},
@@ -117,18 +106,16 @@ def _check_epoch(sources: Sequence[Source], notes: Notes) -> None:
 def _check_kind(options: BatchesOptions, notes: Notes) -> None:
     if options.pack is None:
         if options.max_tokens is None:
-            place, instead = (*_SECTION, "max_tokens"), "give it, or pack: {length: N, rows: N}"
-            if place in notes.document.lines:
-                notes.add(place, f"is null; {instead}")
-            else:
-                notes.add(_SECTION, f"key 'max_tokens' is missing; {instead}")
+            place = notes.document.nearest((*_SECTION, "max_tokens"))
+            notes.add(place, "key 'max_tokens' is missing; give it, or pack: {length: N, rows: N}")
         if len(options.fields) == 1 and "left_pad_source" in options.model_fields_set:
-            notes.add((*_SECTION, "left_pad_source"), "goes with two fields, and there is one; say left_pad_target")
+            notes.add((*_SECTION, "left_pad_source"), "works only with two fields; use left_pad_target for one")
         return
     for key in ({*_BY_TOKENS, *_PADDING} - {"shuffle"}) & options.model_fields_set:
         instead = ", or write it into pack" * (key == "on_long")
-        message = f"cannot be used with pack, whose rows have one length; remove one of them{instead}"
-        notes.add((*_SECTION, key), message)
+        notes.add(
+            (*_SECTION, key), f"cannot be used with pack, whose rows have one length; remove one of them{instead}"
+        )
 
 
 def _check_values(options: BatchesOptions, notes: Notes) -> None:
@@ -148,8 +135,7 @@ def _check_values(options: BatchesOptions, notes: Notes) -> None:
     limits = [(value, key) for key in ("longest", "max_tokens") if (value := getattr(options, key)) is not None]
     limit, key = min(limits, key=lambda one: one[0], default=(options.shortest, ""))
     if options.shortest > limit:
-        message = f"is {options.shortest}, more than {key}, {limit}; no sample is of such size"
-        notes.add((*_SECTION, "shortest"), message)
+        notes.add((*_SECTION, "shortest"), f"is {options.shortest}, more than {key}, {limit}; lower it")
 
 
 def _check_names(names: Sequence[str], sources: Sequence[Source], notes: Notes) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 from volt.files.limits import MAX_LINE
 from volt.files.threads import MOST_WORKERS
@@ -43,9 +43,8 @@ Weight = Annotated[
     Annotated[float, Field(ge=0, allow_inf_nan=False), Tag("number")] | Annotated[ScheduleOptions, Tag("schedule")],
     _by_type("number", dict="schedule"),
 ]
-Paths = Annotated[
-    Annotated[str, Tag("path")] | Annotated[list[str], Field(min_length=1), Tag("list")], _by_type("path", list="list")
-]
+_List = Annotated[list[str], Field(min_length=1)]
+Paths = Annotated[_List, BeforeValidator(lambda value: value if isinstance(value, list) else [value], str | _List)]
 Steps = Annotated[list[Any], Field(json_schema_extra={"kind": STEPS})]
 
 
@@ -183,13 +182,10 @@ class PackOptions(Model):
     it into rows."""
 
 
-Fields = dict[
-    str,
-    Annotated[
-        Annotated[str, Tag("path")] | Annotated[FieldOptions, Tag("mapping")],
-        _by_type("path", dict="mapping"),
-    ],
-]
+_as_mapping = BeforeValidator(
+    lambda value: value if isinstance(value, dict) else {"vocabulary": value}, str | FieldOptions
+)
+Fields = dict[str, Annotated[FieldOptions, _as_mapping]]
 Window = Annotated[
     Annotated[int, Field(ge=1, le=_MOST), Tag("number")] | Annotated[Literal["epoch"], Tag("word")],
     _by_type("number", str="word"),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 _MOST = 30  # problems that are reported
-_OPTION = re.compile(r"(?P<option>\w+)(: | is | ')")
+_OPTION = re.compile(r"(\w+)(?:: | is | ')")
 
 
 class Notes:
@@ -33,16 +33,16 @@ class Notes:
         self.problems.append((place, str(message)))
 
     @contextmanager
-    def catching(self, place: Place) -> Iterator[None]:
-        """Catch an error of the block and add it; if its text starts with an option of the file, at that option."""
+    def catching(self, *places: Place) -> Iterator[None]:
+        """Catch an error of the block and add it at the first place, or at a place's key that its text starts with."""
         try:
             yield
         except VoltError as error:
-            message = str(error)
-            result = _OPTION.match(message)
-            if result and (*place, result["option"]) in self.document.lines:
-                place, message = (*place, result["option"]), message.removeprefix(f"{result['option']}: ")
-            self.add(place, message)
+            message, option = str(error), _OPTION.match(str(error))
+            for place in places:
+                if option and (*place, option[1]) in self.document.lines:
+                    return self.add((*place, option[1]), message.removeprefix(f"{option[1]}: "))
+            self.add(places[0], message)
 
     def checked(self, model: Any, value: object, place: Place, *, is_part: bool = False) -> Any | None:
         """Validate a value with pydantic, strictly: "3" is not a number; `is_part` allows missing keys."""
@@ -76,15 +76,11 @@ class Notes:
 
     def error(self) -> ConfigError:
         """Return all problems as one error, in the order of their lines, only the first for each place."""
-        document, lines = self.document, list[str]()
-        first = dict(reversed(self.problems))
-        for place in sorted(dict(self.problems), key=document.line):
-            line = f":{document.line(place)}" if document.lines else ""
-            keys = "".join(f"[{key + 1}]" if isinstance(key, int) else f".{key}" for key in place)
-            where = keys.removeprefix(".") + ": " * bool(keys)  # sources.wmt.transforms[1].lower
-            lines.append(f"{document.path}{line}: {where}{first[place]}")
-        more = [f"and {len(lines) - _MOST:,} more like these"] * (len(lines) > _MOST)
-        return ConfigError("\n".join([*lines[:_MOST], *more]) + document.hint)
+        document, first = self.document, dict(reversed(self.problems))
+        places = sorted(dict(self.problems), key=document.line)
+        lines = [f"{document.name_of(place)}: {first[place]}" for place in places[:_MOST]]
+        more = [f"and {len(places) - _MOST:,} more like these"] * (len(places) > _MOST)
+        return ConfigError("\n".join([*lines, *more]) + document.hint)
 
 
 def near(name: str, known: Sequence[str]) -> str:

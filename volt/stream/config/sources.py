@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -47,21 +47,19 @@ def sampling_of(options: StreamOptions, notes: Notes) -> Sampling | None:
     """Return how sources are mixed by size, None if mixed by weight; note contradicting options."""
     mix = options.mix
     if mix is not None and mix.by != "temperature" and "temperature" in mix.model_fields_set:
-        message = f"has no effect if sources are mixed by {mix.by}; remove it, or write by: temperature"
-        notes.add(("mix", "temperature"), message)
+        notes.add(("mix", "temperature"), f"has no effect with by: {mix.by}; remove it, or write by: temperature")
     if mix is None or mix.by == "weights":
         return None
-    mixed: list[tuple[Place, Model]] = [(("sources", name), one) for name, one in options.sources.items()]
-    mixed += [(("each",), options.each)] if options.each is not None else []
-    mixed += [(("tasks", name), one) for name, one in options.tasks.items() if one.split == "train"]
-    for place, one in mixed:
+    mixed: dict[Place, Model] = {("sources", name): one for name, one in options.sources.items()}
+    mixed |= {("each",): options.each} if options.each is not None else {}
+    mixed |= {("tasks", name): one for name, one in options.tasks.items() if one.split == "train"}
+    for place, one in mixed.items():
         for key, message in (("weight", _WEIGHT), ("temperature", _WEIGHT), ("epochs", _EPOCHS)):
             if key in one.model_fields_set and getattr(one, key) is not None:
                 notes.add((*place, key), message)
     if options.schedule is not None:
         notes.add(("schedule",), _WEIGHT)
-    line = f":{notes.document.line(('mix',))}" if notes.document.lines else ""
-    return Sampling(mix.by, mix.temperature, where=f"{notes.document.path}{line}: mix")
+    return Sampling(mix.by, mix.temperature, where=notes.document.name_of(("mix",)))
 
 
 def schedule_of(options: ScheduleOptions, notes: Notes, place: Place) -> Weight:
@@ -114,13 +112,10 @@ class Sources:
         return cast("Source | None", self.notes.build(Source, place, checks=line_checks, **values, **more))
 
     def _paths(self, options: SourceOptions, place: Place) -> tuple[str, ...]:
-        if (options.path is None) == (options.pair is None):
-            if options.pair:
-                self.notes.add(place, "path and pair are both given; remove one of them")
-            else:
-                at = (*place, "path") if (*place, "path") in self.notes.document.lines else place
-                self.notes.add(at, "key 'path' is missing; give it, or pair")
-            return ("",)
+        if options.path is None and options.pair is None:
+            self.notes.add(self.notes.document.nearest((*place, "path")), "key 'path' is missing; give it, or pair")
+        if options.path is not None and options.pair is not None:
+            self.notes.add(place, "path and pair are both given; remove one of them")
         if options.columns is not None and (options.pair is not None or not options.columns):
             self.notes.add((*place, "columns"), "needs path, and one field at least; fix it")
         if options.pair is not None:
@@ -131,15 +126,11 @@ class Sources:
                 if not name.isidentifier():
                     self.notes.add((*place, name), f"{name!r} is not a name for a field; give a word, such as src")
             return self.groups(options.pair, place) or ("",)
-        named = [options.path] if isinstance(options.path, str) else options.path or []
-        paths = [self.notes.file(path, (*place, "path", index)) for index, path in enumerate(named)]
-        for index, path in enumerate(paths):
-            self._look_for(path, (*place, "path", index))
-        return tuple(paths)
+        return tuple(self.files_at(options.path or (), (*place, "path"))) or ("",)
 
-    def groups(self, pair: Mapping[str, str | list[str]], place: Place) -> tuple[str, ...]:
+    def groups(self, pair: Mapping[str, list[str]], place: Place) -> tuple[str, ...]:
         """Return the paths of line-aligned files: the first file of each name, the second of each, and so on."""
-        columns = {name: self._column(files, (*place, name)) for name, files in pair.items()}
+        columns = {name: [*self.files_at(files, (*place, name), is_column=True)] for name, files in pair.items()}
         for name, paths in columns.items():
             first, least = next(iter(columns.items()))
             if len(paths) != len(least):
@@ -148,21 +139,17 @@ class Sources:
                 return ()
         return tuple(path for group in zip(*columns.values(), strict=True) for path in group)
 
-    def _column(self, files: str | list[str], place: Place) -> list[str]:
-        named = files if isinstance(files, list) else [files]
-        places = [(*place, index) if isinstance(files, list) else place for index in range(len(named))]
-        paths = [self.notes.file(path, at) for path, at in zip(named, places, strict=True)]
-        for path, at in zip(paths, places, strict=True):
-            if stands_for_several(path):
-                self.notes.add(at, f"{path}: one file belongs to a field; name it, or use `each` for many")
-            else:
-                self._look_for(path, at)
-        return paths
-
-    def _look_for(self, path: str, place: Place) -> None:
-        if self.check_files:
-            with self.notes.catching(place):
-                expand(bin_of(path))
+    def files_at(self, paths: Sequence[str], place: Place, *, is_column: bool = False) -> Iterator[str]:
+        """Yield the paths, relative to the current folder, and note missing files; a column cannot have globs."""
+        for index, name in enumerate(paths):
+            at = self.notes.document.nearest((*place, index))
+            path = self.notes.file(name, at)
+            if is_column and stands_for_several(path):
+                self.notes.add(at, f"{path}: a field takes one file; name it, or use `each` for many")
+            elif self.check_files:
+                with self.notes.catching(at):
+                    expand(bin_of(path))
+            yield path
 
 
 def sources_by_pattern(maker: Sources, options: StreamOptions, cache: Path | None) -> Iterator[Source | None]:
@@ -174,8 +161,8 @@ def sources_by_pattern(maker: Sources, options: StreamOptions, cache: Path | Non
         notes.add(("each",), "give a path with one *, or a pair of such")
         return
     n_problems, place = len(notes.problems), ("each", "pair" if each.pair else "path")
-    patterns = [_pattern(maker, path, (*place, name)) for name, path in (each.pair or {}).items()]
-    pattern, *_ = patterns or [_pattern(maker, each.path or "", place)]
+    patterns = [_pattern(notes, path, (*place, name)) for name, path in (each.pair or {}).items()]
+    pattern, *_ = patterns or [_pattern(notes, each.path or [""], place)]
     if len(notes.problems) > n_problems:
         return
     before, after = pattern.split("*")
@@ -191,33 +178,25 @@ def sources_by_pattern(maker: Sources, options: StreamOptions, cache: Path | Non
         yield maker.source(name, _options_of(each, name, weight), options.transforms, ("each",))
 
 
-def _pattern(maker: Sources, path: str | list[str], place: Place) -> str:
-    if isinstance(path, list):
-        maker.notes.add(place, "should be one pattern, not a list")
-        return ""
-    pattern = maker.notes.file(path, place)
+def _pattern(notes: Notes, paths: list[str], place: Place) -> str:
+    pattern = notes.file(paths[0], place)
+    if len(paths) > 1:
+        notes.add(place, "should be one pattern, not a list")
     if pattern.count("*") != 1 or re.search(r"[?\[\]]", pattern):
-        maker.notes.add(
-            place, f"{pattern}: does not contain exactly one *; put one where the names of the sources differ"
-        )
+        notes.add(place, f"{pattern}: does not contain exactly one *; put one where the names of the sources differ")
     return pattern
 
 
 def _weights(each: EachOptions, paths: list[str], cache: Path | None, notes: Notes, place: Place) -> list[float]:
-    split_lines, columns, max_line = each.split_lines, each.columns, each.max_line or None
-    sizes = list[int]()
+    options = {"split_lines": each.split_lines, "fields": each.columns, "max_line": each.max_line or None}
     with notes.catching(place):
-        for path in paths:
-            shard = open_shard(path, split_lines=split_lines, fields=columns, cache=cache, max_line=max_line)
-            sizes.append(shard.n_lines)
-    if len(sizes) < len(paths):
-        return [1.0] * len(paths)
-    result = shares(sizes, temperature=each.temperature)
-    if 0.0 in result:
-        path = shown_path(paths[result.index(0.0)])
-        message = f"{each.temperature:g} leaves nothing to {path}; give a higher one"
-        notes.add(("each", "temperature"), message)
-    return result
+        result = shares(
+            [open_shard(path, cache=cache, **options).n_lines for path in paths], temperature=each.temperature
+        )
+        for path in (path for path, share in zip(paths, result, strict=True) if not share):
+            notes.add(("each", "temperature"), f"{each.temperature:g} leaves nothing to {shown_path(path)}; raise it")
+        return result
+    return [1.0] * len(paths)
 
 
 def _options_of(each: EachOptions, name: str, share: float) -> SourceOptions:
@@ -227,8 +206,8 @@ def _options_of(each: EachOptions, name: str, share: float) -> SourceOptions:
     else:
         weight = weight.model_copy(update={"points": [(sample, value * share) for sample, value in weight.points]})
     values = {
-        "path": None if each.path is None else str(each.path).replace("*", name),
-        "pair": each.pair and {field: str(file).replace("*", name) for field, file in each.pair.items()},
+        "path": each.path and [each.path[0].replace("*", name)],
+        "pair": each.pair and {field: [files[0].replace("*", name)] for field, files in each.pair.items()},
         "weight": weight,
         "transforms": _filled(each.transforms, name),
     }
@@ -280,13 +259,13 @@ class TransformBuilder:
         return tuple(step for step in steps if step is not None)
 
     def _step(self, item: object, place: Place) -> Transform | None:
-        pairs = [(item, {})] if isinstance(item, str) else list(item.items()) if isinstance(item, dict) else []
-        if len(pairs) != 1:
-            value = f"{len(pairs)} keys" if isinstance(item, dict) else repr(item)
+        step = {item: {}} if isinstance(item, str) else item
+        if not isinstance(step, dict) or len(step) != 1:
+            value = f"{len(step)} keys" if isinstance(step, dict) else repr(item)
             message = f"a transform is a name, or a name with its options, not {value}"
             self.notes.add(place, f"{message}; put a dash before each, and indent its options")
             return None
-        name, options = pairs[0]
+        [(name, options)] = step.items()
         if not self._is_known(name, place):
             return None
         current = (*place, name) if isinstance(item, dict) else place

@@ -151,9 +151,15 @@ class Document:
         """Return the line of a place, or of the nearest enclosing value in the file."""
         return self.lines.get(self.nearest(place), 1)
 
+    def name_of(self, place: Place) -> str:
+        """Return a place for people, such as "stream.yaml:4: sources.wmt.transforms[1].lower"."""
+        keys = "".join(f"[{key + 1}]" if isinstance(key, int) else f".{key}" for key in place)
+        line = f":{self.line(place)}" if self.lines else ""
+        return f"{self.path}{line}{': ' * bool(keys)}{keys.removeprefix('.')}"
+
     def nearest(self, place: Place) -> Place:
         """Return a place, or the place of the nearest enclosing value in the file."""
-        while place and place not in self.lines:
+        while place and self.lines and place not in self.lines:
             place = place[:-1]
         return place
 
