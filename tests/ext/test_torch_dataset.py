@@ -249,7 +249,7 @@ def test_ranks_are_those_of_torch_distributed(folder: Path, monkeypatch: pytest.
         monkeypatch.setattr(torch.distributed, name, lambda value=value: value)
     dataset = StreamDataset(partial(steps_of, folder, N))
     assert (dataset.rank, dataset.world) == (1, 3)
-    with pytest.raises(ConfigError, match="rank 5 of 6 when the dataset was made, 1 of 3 now; make the dataset after"):
+    with pytest.raises(ConfigError, match="rank 5 of 6 when the dataset was made, 1 of 3 now; make it after"):
         iter(early)
     assert ids_of([*given]) == Counter(range(N))
 

@@ -86,9 +86,7 @@ def fetched(ref: Ref) -> Any:
             raise VoltError(_NOT_THERE) from error
         raise
     except RayError as error:
-        raise VoltError(
-            f"the cluster failed: {first_sentence(str(error))}; look at `ray status`, and run it again"
-        ) from error
+        raise VoltError(f"the cluster failed: {first_sentence(str(error))}; see `ray status`, and retry") from error
 
 
 @ray.remote(num_returns=2, max_retries=RETRIES)
@@ -106,10 +104,8 @@ def _enter(folder: str) -> None:
     try:
         os.chdir(folder)  # so that relative paths mean the same, also in errors
     except OSError as error:
-        raise VoltError(
-            f"{shown_path(folder)}: cannot be entered on {os.uname().nodename}, a machine of the cluster: "
-            f"{reason(error)}; run it in a folder that all of its machines share"
-        ) from None
+        message = f"{shown_path(folder)}: cannot be entered on {os.uname().nodename}: {reason(error)}"
+        raise VoltError(f"{message}; run it in a folder that all machines of the cluster share") from None
 
 
 @lru_cache(maxsize=1)
@@ -205,10 +201,8 @@ class RayWriter:
             for (path, output), result in tasks:
                 n_lines, marks = fetched(result)
                 if marks != _marks(output, job):
-                    raise OutputError(
-                        f"{shown_path(output)}: differs from the file that the worker wrote; choose a folder "
-                        "that all machines of the cluster share"
-                    )
+                    message = f"{shown_path(output)}: differs from the file that the worker wrote"
+                    raise OutputError(f"{message}; choose a folder that all machines of the cluster share")
                 done += size_of(path) or 0
                 progress(done)
                 yield path, n_lines
@@ -289,9 +283,7 @@ def readable_by_workers(paths: Iterable[str]) -> list[str]:
     for path in paths:
         if path == "-" or not is_file(path):
             name = "stdin" if path == "-" else shown_path(path)
-            raise ConfigError(
-                f"{name}: not a file, but workers read only files; write its lines to a file, and name that"
-            )
+            raise ConfigError(f"{name}: workers read only files; write its lines to a file, and name that")
     return paths
 
 

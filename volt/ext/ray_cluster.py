@@ -58,10 +58,8 @@ def _check_in_use(address: str | None) -> None:
         return
     used = ray.get_runtime_context().gcs_address
     if not _is_same(str(address), used):
-        raise ConfigError(
-            f"Ray is connected to the cluster at {shown(used)}, but the address is {quoted(str(address))}; remove "
-            "the address, or call ray.shutdown() before"
-        )
+        message = f"Ray is connected to the cluster at {shown(used)}, but the address is {quoted(str(address))}"
+        raise ConfigError(f"{message}; remove the address, or call ray.shutdown() before")
 
 
 def _is_same(address: str, used: str) -> bool:

@@ -123,9 +123,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         """Reset the dataset if another process opened the steps. Raises ConfigError in another rank."""
         if self._is_detected and _is_distributed() and (now := _detected_rank()) != (self.rank, self.world):
             message = f"rank {self.rank} of {self.world} when the dataset was made, {now[0]} of {now[1]} now"
-            raise ConfigError(
-                f"{message}; make the dataset after torch.distributed is initialised, or give rank and world"
-            )
+            raise ConfigError(f"{message}; make it after torch.distributed is initialised, or give rank and world")
         if self._process == os.getpid():
             return
         if self._reading:
@@ -151,10 +149,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             message = "an iteration was broken off, and its workers had read ahead of you"
             raise StreamError(f"{message}; set epoch=… to end iterations after a number of steps, or {_RELOAD}")
         elif is_elsewhere:
-            raise StreamError(
-                "workers of an earlier iteration read this dataset, and they have ended; set persistent_workers=True, "
-                f"or repeat=True to start again each time, or {_RELOAD}: {_STATE_OF}"
-            )
+            message = "the workers that read this dataset have ended; set persistent_workers=True, or repeat=True to"
+            raise StreamError(f"{message} start again each time, or {_RELOAD}: {_STATE_OF}")
         if info is not None and not is_elsewhere:
             self._notes.mark = mark
         worker = None if info is None else (info.id, info.num_workers)
@@ -312,10 +308,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         worker = None if info is None else (info.id, info.num_workers)
         if position.worker is not None and (position.worker, position.world) != (worker, self.world):
             (number, of), ranks = position.worker, counted(position.world, "rank")
-            raise StreamError(
-                f"this is the state of worker {number} of {of} of a loader, for {ranks}; take "
-                "StreamDataset.state_of(loader's state), and load_state_dict() it before you iterate"
-            )
+            message = f"this is the state of worker {number} of {of} of a loader, for {ranks}"
+            raise StreamError(f"{message}; take StreamDataset.state_of(loader's state), and load it before you iterate")
         with self._lock:
             self._stop_reading()
             self._position, self._is_placed, self._is_loaded = position, False, True
@@ -350,9 +344,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             since = values["_steps_since_snapshot"]
             return consumed([Position.from_json(one["dataset_state"]) for one in workers], since=since).to_json()
         except (KeyError, TypeError, AttributeError):
-            raise StreamError(
-                "this is not the state of a StatefulDataLoader over a StreamDataset; give loader.state_dict()"
-            ) from None
+            message = "this is not the state of a StatefulDataLoader over a StreamDataset"
+            raise StreamError(f"{message}; give loader.state_dict()") from None
 
 
 def _is_distributed() -> bool:

@@ -113,9 +113,7 @@ def _check_kind(options: BatchesOptions, notes: Notes) -> None:
         return
     for key in ({*_BY_TOKENS, *_PADDING} - {"shuffle"}) & options.model_fields_set:
         instead = ", or write it into pack" * (key == "on_long")
-        notes.add(
-            (*_SECTION, key), f"cannot be used with pack, whose rows have one length; remove one of them{instead}"
-        )
+        notes.add((*_SECTION, key), f"cannot be used with pack, whose rows have one length; remove one{instead}")
 
 
 def _check_values(options: BatchesOptions, notes: Notes) -> None:
@@ -130,8 +128,9 @@ def _check_values(options: BatchesOptions, notes: Notes) -> None:
         if after <= before:
             notes.add((*_SECTION, "buckets", place), f"is {after:,}, after {before:,}; give lengths that rise")
     if values and options.max_tokens is not None and values[-1] > options.max_tokens:
-        message = f"the last is {values[-1]:,}, more than max_tokens, {options.max_tokens:,}; remove it"
-        notes.add((*_SECTION, "buckets"), message)
+        notes.add(
+            (*_SECTION, "buckets"), f"the last is {values[-1]:,}, above max_tokens, {options.max_tokens:,}; remove it"
+        )
     limits = [(value, key) for key in ("longest", "max_tokens") if (value := getattr(options, key)) is not None]
     limit, key = min(limits, key=lambda one: one[0], default=(options.shortest, ""))
     if options.shortest > limit:
@@ -143,12 +142,9 @@ def _check_names(names: Sequence[str], sources: Sequence[Source], notes: Notes) 
     if len(names) > (most := 1 if (*_SECTION, "pack") in notes.document.lines else 2):
         message = "packs contain one" if most == 1 else "batches have a source and a target, or one"
         notes.add(place, f"{', '.join(names)} are {len(names)}, but {message}; remove the others")
-    for name in names:
-        if not name.isidentifier():
-            notes.add((*place, name), f"{name!r} is not a name for a field; give a word, such as src")
+    notes.check_names(names, place)
     for source in sources:
         known = [name for name in source.names if name in names]
         if known != [name for name in names if name in source.names]:
-            message = f"stand in another order than in source {source.name!r}, {', '.join(source.names)}"
-            notes.add(place, f"{', '.join(names)} {message}; name the first field first")
+            notes.add(place, f"source {source.name!r} has the order {', '.join(source.names)}; use the same order")
             return

@@ -219,7 +219,7 @@ class _Reader:
         if points := self._points:
             size = self.batch_samples or 64
             guess = "" if self.batch_samples else ", which is a guess: set batch_samples to what yours have"
-            message = f"its points count minibatches, of {counted(size, 'sample')} each{guess}"
+            message = f"its points count minibatches of {counted(size, 'sample')}{guess}"
             self.remarks.append(f"meta.train.mixing_weight_schedule: {message}")
             yield "schedule", {"points": points, "unit": "batches", "batch_samples": size}
         yield "tasks", {name: self._task(name, task) for name, task in self.options.tasks.items()}
@@ -247,8 +247,8 @@ class _Reader:
                 if value is not None:
                     result.setdefault(name, {})[option] = self._path(value) if key in _PATHS else _plain(value)
                 elif key in _PATHS:
-                    message = f"is missing; {name} takes it as {option}, and cannot do without"
-                    missing.append(f"meta.train.{key}: {message}: add defaults: {{{name}: {{{option}: FILE}}}}")
+                    remedy = f"add defaults: {{{name}: {{{option}: FILE}}}}"
+                    missing.append(f"meta.train.{key}: is missing, but {name} needs it; {remedy}")
         self.remarks += missing
         return result
 
@@ -292,9 +292,8 @@ class _Reader:
         if not isinstance(task.weight, list):
             return _plain(task.weight)
         if len(task.weight) != len(self._points) + 1:
-            n_points = counted(len(self._points), "point")
-            message = f"{counted(len(task.weight), 'weight')}, and mixing_weight_schedule has {n_points}"
-            self.notes.add(("tasks", name, "weight"), f"{message}; give one weight more than points")
+            message = f"{counted(len(task.weight), 'weight')} for {counted(len(self._points), 'point')}"
+            self.notes.add(("tasks", name, "weight"), f"{message} of mixing_weight_schedule; give one weight more")
         weights = [_plain(weight) for weight in task.weight]
         return weights if self._points else weights[0]
 
@@ -302,8 +301,9 @@ class _Reader:
         inputs = {"src": one.src, "tgt": one.tgt or one.trg, "mono": one.mono}
         wanted = SIDES[task.type]
         if {side for side, path in inputs.items() if path is not None} != set(wanted) or (one.tgt and one.trg):
-            message = f"task {one.task} is of type {task.type}; give {' and '.join(wanted)}, and no other file"
-            self.notes.add(("inputs", name), message)
+            self.notes.add(
+                ("inputs", name), f"task {one.task} is of type {task.type}; give only {' and '.join(wanted)}"
+            )
         if one.size not in ("auto", None):
             self.remarks.append(f"inputs.{name}.size: VOLT counts the lines; it is omitted")
         if self.options.meta.train.reverse and task.type == "para":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -43,6 +43,12 @@ class Notes:
                 if option and (*place, option[1]) in self.document.lines:
                     return self.add((*place, option[1]), message.removeprefix(f"{option[1]}: "))
             self.add(places[0], message)
+
+    def check_names(self, names: Iterable[str], place: Place) -> None:
+        """Add a problem for each name of a field that is not a word."""
+        for name in names:
+            if not name.isidentifier():
+                self.add((*place, name), f"{name!r} is not a name for a field; give a word, such as src")
 
     def checked(self, model: Any, value: object, place: Place, *, is_part: bool = False) -> Any | None:
         """Validate a value with pydantic, strictly: "3" is not a number; `is_part` allows missing keys."""

@@ -122,9 +122,7 @@ class Sources:
             place = (*place, "pair")
             if len(options.pair) < 2:
                 self.notes.add(place, "has fewer than two files; write path for one, or {src: FILE, tgt: FILE}")
-            for name in options.pair:
-                if not name.isidentifier():
-                    self.notes.add((*place, name), f"{name!r} is not a name for a field; give a word, such as src")
+            self.notes.check_names(options.pair, place)
             return self.groups(options.pair, place) or ("",)
         return tuple(self.files_at(options.path or (), (*place, "path"))) or ("",)
 
@@ -134,8 +132,10 @@ class Sources:
         for name, paths in columns.items():
             first, least = next(iter(columns.items()))
             if len(paths) != len(least):
-                counts = f"{first} has {counted(len(least), 'file')} and {name} {counted(len(paths), 'file')}"
-                self.notes.add((*place, name), f"{counts}; give as many, in the same order")
+                message = (
+                    f"has {counted(len(paths), 'file')}, but {first} has {len(least)}; give as many, in the same order"
+                )
+                self.notes.add((*place, name), message)
                 return ()
         return tuple(path for group in zip(*columns.values(), strict=True) for path in group)
 
@@ -262,8 +262,9 @@ class TransformBuilder:
         step = {item: {}} if isinstance(item, str) else item
         if not isinstance(step, dict) or len(step) != 1:
             value = f"{len(step)} keys" if isinstance(step, dict) else repr(item)
-            message = f"a transform is a name, or a name with its options, not {value}"
-            self.notes.add(place, f"{message}; put a dash before each, and indent its options")
+            self.notes.add(
+                place, f"expected a name, or one name with its indented options, after the dash; not {value}"
+            )
             return None
         [(name, options)] = step.items()
         if not self._is_known(name, place):
@@ -323,8 +324,7 @@ class TransformBuilder:
             return value
         if value in self.names:
             return self.names.index(value) + 1
-        without_names = "fields have names where the source has a `pair` or `columns`; give a number"
-        remedy = near(value, self.names) if self.names else without_names
+        remedy = near(value, self.names) if self.names else "give a number, or name the fields by `pair` or `columns`"
         self.notes.add(place, f"no field is called {value!r}; {remedy}")
         return value
 

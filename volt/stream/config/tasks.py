@@ -120,8 +120,7 @@ class Tasks:
             sides = ", ".join(f"{side}: FILE" for side in SIDES[task.type])
             notes.add(place, f"has no inputs; give inputs: {{NAME: {{{sides}}}}}, or share_inputs: TASK")
         if task.split == "valid" and "weight" in task.model_fields_set:
-            message = "has no effect in split valid, whose lines are read once each; remove it"
-            notes.add((*place, "weight"), message)
+            notes.add((*place, "weight"), "has no effect in split valid, whose lines are read once each; remove it")
 
     def _check_sharing(self, task: TaskOptions, shared: str, name: str) -> None:
         notes, place = self.maker.notes, ("tasks", name, "share_inputs")
@@ -135,12 +134,11 @@ class Tasks:
         elif other is None:
             notes.add(place, f"no task {shared!r}; {near(shared, [*self.options.tasks])}")
         elif other.share_inputs is not None:
-            message = f"{shared} has no inputs of its own, but shares the inputs of {other.share_inputs}"
-            notes.add(place, f"{message}; name the task that has them")
-        elif other.type != task.type:
             notes.add(
-                place, f"{shared} is of type {other.type}, but this task is of type {task.type}; give both one type"
+                place, f"{shared} has no inputs of its own; name the task whose inputs it shares, {other.share_inputs}"
             )
+        elif other.type != task.type:
+            notes.add(place, f"{shared} is of type {other.type}, this task of type {task.type}; give both one type")
 
     def _inputs(self, name: str, task: TaskOptions) -> Iterator[Input]:
         maker = self.maker if self.shards is None else replace(self.maker, check_files=False)
@@ -170,13 +168,12 @@ class Tasks:
         if not isinstance(weights, list):
             return schedule_of(weights, notes, place)
         if schedule is None:
-            remedy = "give one number, or schedule: {points: [SAMPLE, …]}"
-            notes.add(place, f"a list of weights, but no schedule says when they change; {remedy}")
+            notes.add(place, "a list of weights needs a schedule; give one number, or schedule: {points: [SAMPLE, …]}")
         elif len(weights) != len(schedule.points) + 1:
-            n_points = counted(len(schedule.points), "point")
-            message = f"{counted(len(weights), 'weight')}, and the schedule has {n_points}"
-            remedy = f"give {len(schedule.points) + 1}: the first counts from the start, one more from each point"
-            notes.add(place, f"{message}; {remedy}")
+            message = (
+                f"{counted(len(weights), 'weight')}, and the schedule has {counted(len(schedule.points), 'point')}"
+            )
+            notes.add(place, f"{message}; give {len(schedule.points) + 1}: one for the start, and one for each point")
         elif points is not None:
             pairs = tuple(zip((0, *points), weights, strict=True))
             return notes.build(Schedule, place, points=pairs, kind=schedule.kind) or 1.0
@@ -230,6 +227,5 @@ def _sample_points(options: TaskScheduleOptions, notes: Notes) -> tuple[int, ...
             which = f"not above {options.points[index - 1]}, which it follows" if index else "not above 0"
             notes.add((*place, "points", index), f"{options.points[index]} is {which}; let points rise")
         elif point >= FOREVER:
-            message = f"{point:,} samples are more than can be counted; give a smaller point"
-            notes.add((*place, "points", index), message)
+            notes.add((*place, "points", index), f"{point:,} samples are too many to count; give a smaller point")
     return points if len(notes.problems) == n_problems else None

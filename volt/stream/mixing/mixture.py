@@ -66,10 +66,8 @@ class Sampling:
         result = dict(zip(sizes, shares([*sizes.values()], temperature=self.temperature), strict=True))
         for name, share in result.items():
             if share * UNIT < 1:
-                lines = f"{sizes[name]:,} lines against {max(sizes.values()):,}"
-                raise ConfigError(
-                    f"{self.where}: {self} leaves nothing to source {name!r} ({lines}); give a higher one"
-                )
+                source = f"source {name!r} ({sizes[name]:,} lines against {max(sizes.values()):,})"
+                raise ConfigError(f"{self.where}: {self} leaves nothing to {source}; give a higher one")
         return result
 
 

@@ -176,7 +176,7 @@ def _normalised(values: list[Fraction], sample: int, *, may_end: bool) -> list[F
     for value in values:
         if value and value / total * UNIT < 1:
             raise ConfigError(
-                f"weight {float(value)} of {float(total)} at sample {sample} rounds to nothing; raise it or set it to 0"
+                f"weight {float(value)} of {float(total)} at sample {sample} rounds to 0; raise it, or give 0"
             )
     return [value / total for value in values]
 

@@ -164,8 +164,7 @@ def look_at(
     """
     check_is_file(path)
     if are_ids(path):
-        message = "contains indexed ids, but shards contain text; a stream reads ids without shards: remove `shards`"
-        raise StreamError(f"{shown_path(path)}: {message}")
+        raise StreamError(f"{shown_path(path)}: contains indexed ids, but shards contain text; remove `shards`")
     stamp, digest = stamp_of(path), blake2b(digest_size=16)
     n_lines = n_bytes = first_bad = first_tab = 0
     is_ended = True

@@ -226,8 +226,9 @@ def _locked(folder: Path) -> Iterator[None]:
         except OSError as error:
             raise OutputError(f"{shown_path(lock)}: cannot be locked: {reason(error)}; choose another place") from None
         if not is_ours:
-            message = f"{shown_path(folder)}: another process is writing shards there"
-            raise StreamError(f"{message}; wait until it has finished, or name another folder")
+            raise StreamError(
+                f"{shown_path(folder)}: another process is writing shards there; wait, or name another folder"
+            )
         try:
             yield
         finally:
@@ -240,8 +241,7 @@ def _refuse_inputs(folder: Path, read: Iterable[str]) -> None:
     for path in (path for path in read if not url_of(path)):
         in_real_folder = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
         if in_real_folder.startswith(place) or os.path.realpath(path).startswith(place):
-            message = f"{shown_path(path)}: is read, and lies in {shown_path(folder)}, which is written"
-            raise ConfigError(f"{message}; name another folder")
+            raise ConfigError(f"{shown_path(path)}: is in {shown_path(folder)}, which is written; name another folder")
 
 
 def _refuse_others(folder: Path) -> None:
