@@ -64,7 +64,7 @@ FAULTS = {
     "field 0 as the first option": (step("lower: [0]"), 6, "lower: fields: 0; fields count from 1"),
     "field 0 of one option": (step("documents:\n          id_field: 0"), 7, "id_field: 0; fields count from 1"),
     "wrong type in a list": (step("lower: {fields: [1, 2.5]}"), 6, "lower.fields[2]: should be a valid"),
-    "a name of no field": (step("lower: {fields: [1, x]}"), 6, "lower.fields[2]: no field is called 'x'; give a number"),
+    "a name of no field": (step("lower: {fields: [1, x]}"), 6, "lower.fields[2]: no field is called 'x'; give"),
     "a name of another field": (
         "sources:\n  a:\n    pair: {src: a, tgt: b}\n    transforms:\n    - copy: {from: srk}\n", 5,
         "copy.from: no field is called 'srk'; did you mean src?",
