@@ -83,8 +83,7 @@ class Position:
                 "this is the state of a loader; give it to the loader, or take StreamDataset.state_of(it)"
             )
         if values.get("format") == LINES:
-            message = "this is the state of a Stream of lines, but a StreamDataset needs the state of its steps"
-            raise StreamError(f"{message}; {_REMEDY}")
+            raise StreamError(f"this is the state of a Stream of lines, not of the steps of a StreamDataset; {_REMEDY}")
         if values.get("version") != VERSION or "checksum" not in values:
             raise StreamError(f"this is not a state of a StreamDataset of version {VERSION}; {_REMEDY}")
         check_checksum(values)

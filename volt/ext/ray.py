@@ -147,7 +147,7 @@ class RayMap:
     add_up: bool = True
 
     def __post_init__(self) -> None:
-        _check_address(self.address)
+        arguments.text("auto" if self.address is None else self.address, "address")
         arguments.whole(self.range_size, "range_size", low=1)
         arguments.flag(self.add_up, "add_up")
 
@@ -185,7 +185,7 @@ class RayWriter:
     address: str | None = None
 
     def __post_init__(self) -> None:
-        _check_address(self.address)
+        arguments.text("auto" if self.address is None else self.address, "address")
 
     def __call__(
         self, encoder: Encoder, outputs: Mapping[str, Path], job: EncodeJob, progress: Progress
@@ -285,11 +285,6 @@ def readable_by_workers(paths: Iterable[str]) -> list[str]:
             name = "stdin" if path == "-" else shown_path(path)
             raise ConfigError(f"{name}: workers read only files; write its lines to a file, and name that")
     return paths
-
-
-def _check_address(address: Any) -> None:
-    if address is not None:
-        arguments.text(address, "address")
 
 
 ray_map = RayMap()

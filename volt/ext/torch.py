@@ -18,6 +18,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NoReturn
 from weakref import ReferenceType, WeakKeyDictionary, ref
@@ -225,8 +226,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         steps = arguments.instance(self.config(**options), Steps, "what config returns", remedy="return a Steps")
         holder = _HELD.get(steps, lambda: None)()
         if (steps.rank, steps.world) != (rank, world):
-            message = f"rank {steps.rank} of {steps.world}, not rank {rank} of {world}"
-            raise ConfigError(f"config returned Steps of {message}; give Steps the rank and world that config is given")
+            actual = f"rank {steps.rank} of {steps.world}, not rank {rank} of {world}"
+            raise ConfigError(f"config returned Steps of {actual}; give Steps the rank and world that config is given")
         if steps.n or holder is not None:
             message = "that another dataset reads" if holder not in (None, self) else "that have been read"
             raise ConfigError(f"config returned Steps {message}; make new Steps each time")
@@ -361,17 +362,15 @@ def _detected_rank() -> tuple[int, int]:
 def _known_options(config: Any, options: dict[str, Any]) -> dict[str, Any]:
     if callable(config):
         try:
-            inspect.signature(config).bind(rank=0, world=1, **options)
+            with suppress(ValueError):  # it has no signature
+                inspect.signature(config).bind(rank=0, world=1, **options)
         except TypeError as error:
             raise ConfigError(f"config cannot be called with rank, world and the options: {error}") from None
-        except ValueError:  # it has no signature
-            return options
         return options
     makers = Steps.from_config, Stream.from_config, Stream.__init__
     names = {name for maker in makers for name in inspect.signature(maker).parameters} - _NO_OPTIONS
     if unknown := sorted({*options} - names):
-        choices = ", ".join(sorted(names))
-        raise ConfigError(f"StreamDataset has no option {quoted(unknown[0])}; options are {choices}")
+        raise ConfigError(f"StreamDataset has no option {quoted(unknown[0])}; options are {', '.join(sorted(names))}")
     return options
 
 

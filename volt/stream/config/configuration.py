@@ -71,11 +71,6 @@ class Configuration:
         others = ("tasks", "shards", "named", "batches")
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in others}
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """The warnings of `warnings_of` about the sources."""
-        return warnings_of(self.sources)
-
 
 def warnings_of(sources: Iterable[Source]) -> tuple[str, ...]:
     """Return a warning for every two files of one source that are probably translations of each other."""

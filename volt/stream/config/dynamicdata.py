@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import yaml
+from pydantic import create_model
 
 from volt.display import counted
 from volt.errors import ConfigError, shown_path
@@ -26,41 +27,27 @@ from volt.stream.tasks.task import SIDES
 from volt.urls import url_of
 
 
-class OldShard(Model):
-    """Options of shards."""
-
-    rootdir: str | None = None
-    share_vocab: bool | None = None
-    shard_size: int | None = None
-    initial_shards: int | None = None
-    compress: bool | None = None
-    pretokenize: bool | None = None
-    predetokenize: bool | None = None
+def _optional(name: str, **kinds: Any) -> Any:
+    """Return a model of optional keys. kinds: key → its type"""
+    return create_model(name, __base__=Model, **{key: (kind | None, None) for key, kind in kinds.items()})  # type: ignore[call-overload]
 
 
-class OldTrain(Model):
-    """Options of all tasks in training."""
-
-    name: str | None = None
-    vocab_path: str | None = None
-    segmentation_model: str | None = None
-    mixing_weight_schedule: int | list[int] | None = None
-    reverse: bool | None = None
-    drop_temperature: float | None = None
-    reorder_max_dist: float | None = None
-    switchout_temperature: float | None = None
-    wb_noise_temperature: float | None = None
-    insertion_temperature: float | None = None
-    seg_n_samples: int | None = None
-    seg_theta: float | None = None
-    max_len: int | None = None
+OldShard = _optional(
+    "OldShard", rootdir=str, share_vocab=bool, shard_size=int, initial_shards=int, compress=bool, pretokenize=bool,
+    predetokenize=bool,
+)  # fmt: skip
+OldTrain = _optional(
+    "OldTrain", name=str, vocab_path=str, segmentation_model=str, mixing_weight_schedule=int | list[int], reverse=bool,
+    drop_temperature=float, reorder_max_dist=float, switchout_temperature=float, wb_noise_temperature=float,
+    insertion_temperature=float, seg_n_samples=int, seg_theta=float, max_len=int,
+)  # fmt: skip
 
 
 class OldMeta(Model):
     """Options of all tasks."""
 
-    shard: OldShard = OldShard()
-    train: OldTrain = OldTrain()
+    shard: OldShard = OldShard()  # type: ignore[valid-type]
+    train: OldTrain = OldTrain()  # type: ignore[valid-type]
 
 
 class OldTaskMeta(Model):
@@ -209,12 +196,8 @@ class _Reader:
     def converted(self) -> Iterator[tuple[str, Any]]:
         """Yield the keys of the new configuration, and their values."""
         meta = self.options.meta
-        for where, notes, values in (
-            ("shard", _SHARD_NOTES, dict(meta.shard)), ("train", _TRAIN_NOTES, dict(meta.train)),
-        ):  # fmt: skip
-            self.remarks += (
-                f"meta.{where}.{key}: {note}" for key, note in notes.items() if values.get(key) not in (None, False)
-            )
+        for where, notes, values in (("shard", _SHARD_NOTES, meta.shard), ("train", _TRAIN_NOTES, meta.train)):
+            self.remarks += (f"meta.{where}.{key}: {note}" for key, note in notes.items() if getattr(values, key))
         yield "defaults", self._defaults()
         if points := self._points:
             size = self.batch_samples or 64
@@ -310,9 +293,9 @@ class _Reader:
             inputs["src"], inputs["tgt"] = inputs["tgt"], inputs["src"]
         result = {side: path for side in wanted if (path := inputs[side]) is not None}
         for side, path in result.items() if self.check_files else ():
-            exists_now = glob.has_magic(path)
+            is_file = glob.has_magic(path)
             with suppress(ConfigError):  # of a variable without a value
-                exists_now = exists_now or exists(expand_user(path))
-            if not exists_now:
+                is_file = is_file or exists(expand_user(path))
+            if not is_file:
                 self.remarks.append(f"inputs.{name}.{side}: {shown_path(path)}: no such file; fix the path")
         return {side: self._path(path) for side, path in result.items()}

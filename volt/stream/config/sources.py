@@ -188,7 +188,11 @@ def _pattern(notes: Notes, paths: list[str], place: Place) -> str:
 
 
 def _weights(each: EachOptions, paths: list[str], cache: Path | None, notes: Notes, place: Place) -> list[float]:
-    options = {"split_lines": each.split_lines, "fields": each.columns, "max_line": each.max_line or None}
+    options: dict[str, Any] = {
+        "split_lines": each.split_lines,
+        "fields": each.columns,
+        "max_line": each.max_line or None,
+    }
     with notes.catching(place):
         result = shares(
             [open_shard(path, cache=cache, **options).n_lines for path in paths], temperature=each.temperature

@@ -48,7 +48,7 @@ class _Loader(yaml.SafeLoader):
         """Return the next node. Raises ConfigError if it is nested too deeply."""
         self.depth += 1
         if self.depth > _MAX_DEPTH:
-            event = self.peek_event()  # type: ignore[no-untyped-call]
+            event: Any = self.peek_event()  # type: ignore[no-untyped-call]
             raise self._refusal(event, f"values are nested more than {_MAX_DEPTH} deep; nest less")
         node = super().compose_node(parent, index)
         self.depth -= 1
@@ -112,10 +112,10 @@ class _Loader(yaml.SafeLoader):
         if is_plain and _ZERO.fullmatch(text):
             raise self._refusal(node, f"{text} starts with 0: octal or not; write the number without it, {quoted}")
 
-    def _line(self, node: yaml.Node | yaml.Event) -> int:
+    def _line(self, node: yaml.Node) -> int:
         return _line(self._lines, node.start_mark.line)
 
-    def _refusal(self, node: yaml.Node | yaml.Event, message: str) -> ConfigError:
+    def _refusal(self, node: yaml.Node, message: str) -> ConfigError:
         return ConfigError(f"{self._path}:{self._line(node)}: {message}")
 
 
