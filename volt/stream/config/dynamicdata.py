@@ -27,9 +27,9 @@ from volt.stream.tasks.task import SIDES
 from volt.urls import url_of
 
 
-def _optional(name: str, **kinds: Any) -> Any:
+def _optional(model: str, /, **kinds: Any) -> Any:
     """Return a model of optional keys. kinds: key → its type"""
-    return create_model(name, __base__=Model, **{key: (kind | None, None) for key, kind in kinds.items()})  # type: ignore[call-overload]
+    return create_model(model, __base__=Model, **{key: (kind | None, None) for key, kind in kinds.items()})  # type: ignore[call-overload]
 
 
 OldShard = _optional(
@@ -197,7 +197,8 @@ class _Reader:
         """Yield the keys of the new configuration, and their values."""
         meta = self.options.meta
         for where, notes, values in (("shard", _SHARD_NOTES, meta.shard), ("train", _TRAIN_NOTES, meta.train)):
-            self.remarks += (f"meta.{where}.{key}: {note}" for key, note in notes.items() if getattr(values, key))
+            used = (key for key in notes if getattr(values, key) not in (None, False))
+            self.remarks += (f"meta.{where}.{key}: {notes[key]}" for key in used)
         yield "defaults", self._defaults()
         if points := self._points:
             size = self.batch_samples or 64
