@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -195,7 +195,7 @@ class RayWriter:
         readable_by_workers(outputs)
         n_cores, done = job.n_threads or 1, 0
         jobs: tuple[KernelJob, ...] = ("encode", "words", "dropout") if job.dropout else ("encode", "words")
-        work = _Writing(encoder, replace(job, n_threads=n_cores))
+        work = partial(_write, encoder=encoder, job=replace(job, n_threads=n_cores))
         tasks = finished(work, outputs.items(), jobs=jobs, n_cores=n_cores)
         with connected(self.address), _parts_removed(outputs.values(), job), closing(tasks):
             for (path, output), result in tasks:
@@ -221,15 +221,10 @@ def _parts_removed(outputs: Collection[Path], job: EncodeJob) -> Iterator[None]:
         raise
 
 
-@dataclass(frozen=True)
-class _Writing:
-    encoder: Encoder
-    job: EncodeJob
-
-    def __call__(self, paths: tuple[str, Path]) -> tuple[int, list[tuple[int, int] | None]]:
-        path, output = paths
-        [(_, n_lines)] = write_each(self.encoder, {path: output}, self.job, lambda _: None)
-        return n_lines, _marks(output, self.job)
+def _write(paths: tuple[str, Path], *, encoder: Encoder, job: EncodeJob) -> tuple[int, list[tuple[int, int] | None]]:
+    path, output = paths
+    [(_, n_lines)] = write_each(encoder, {path: output}, job, lambda _: None)
+    return n_lines, _marks(output, job)
 
 
 def _marks(output: Path, job: EncodeJob) -> list[tuple[int, int] | None]:

@@ -32,9 +32,6 @@ _SETTINGS = {
 }
 _PATIENCE = 10  # seconds
 _JOINED: list[str] = []  # the address of the cluster that `connected` has joined, as its caller spelt it
-_CANNOT_START = (
-    "Ray cannot start: {}; set TMPDIR to a folder with room and a short name, or give the address of a cluster"
-)
 
 
 @contextmanager
@@ -85,7 +82,8 @@ def _started() -> Iterator[None]:
                 finally:
                     ray.shutdown()
     except _StartError as error:
-        raise ConfigError(_CANNOT_START.format(error)) from error
+        remedy = "set TMPDIR to a folder with room and a short name, or give the address of a cluster"
+        raise ConfigError(f"Ray cannot start: {error}; {remedy}") from error
 
 
 @contextmanager

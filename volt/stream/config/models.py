@@ -293,7 +293,8 @@ class _TaskOptions(Model):
     """Instead of inputs: another task, whose inputs and shards it reads."""
     weight: TaskWeight = 1.0
     """Its share of the stream, relative to the weights of the other tasks: a number; a list, one longer than the
-    schedule's points; or a schedule of its own, as sources have it."""
+    schedule's points; or a schedule of its own. With kind: linear, the shares of the stream move in a straight line
+    between the points: from 1 to 9, beside another weight of 1, the share is 0.7 half-way."""
     src_lang: str | None = None
     """The language of the source side, for transforms that use it."""
     tgt_lang: str | None = None

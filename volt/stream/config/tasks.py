@@ -7,6 +7,7 @@ line once, in order, without noise. A task selected by name can be read in that 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 
 from volt import arguments
 from volt.display import counted
+from volt.errors import VoltError
 from volt.files.paths import expand
 from volt.stream.config.problems import Notes, near
 from volt.stream.config.sources import Sources, schedule_of
@@ -201,11 +203,8 @@ def _files(maker: Sources, kind: str, options: InputOptions, place: Place) -> It
     elif others:
         return
     elif kind == "mono":
-        files, place = sides["mono"], (*place, "mono")
-        for index, path in enumerate([files] if isinstance(files, str) else files):
-            at = place if isinstance(files, str) else (*place, index)
-            file = maker.notes.file(path, at)
-            with maker.notes.catching(at):
+        for file in maker.files_at(sides["mono"], (*place, "mono")):
+            with suppress(VoltError):  # noted above
                 yield from (("mono", path) for path in (expand(bin_of(file)) if maker.check_files else [file]))
     else:
         paths = maker.groups({side: sides[side] for side in SIDES[kind]}, place)

@@ -54,6 +54,13 @@ class _Loader(yaml.SafeLoader):
         self.depth -= 1
         return node
 
+    def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
+        """Return the next scalar. Raises ConfigError if it contains half a character, as an escape can write it."""
+        node = super().compose_scalar_node(anchor)
+        if any("\ud800" <= sign <= "\udfff" for sign in node.value):
+            raise self._refusal(node, f"{node.value!r} contains half a character; write the whole character")
+        return node
+
     def value(self, node: yaml.Node, place: Place = ()) -> Any:
         """Return the value of a node."""
         self.n_nodes += 1
@@ -74,7 +81,6 @@ class _Loader(yaml.SafeLoader):
             key = key_node.value
             if not isinstance(key_node, yaml.ScalarNode):
                 raise self._refusal(key_node, "a key must be text; write it without brackets")
-            self._refuse_half_characters(key_node)
             if key in own:
                 raise self._refusal(key_node, f"key {key!r} is given twice; first in line {self._line(own[key])}")
             own[key] = key_node
@@ -89,18 +95,11 @@ class _Loader(yaml.SafeLoader):
             self._refuse_double_meaning(node, value)
         except ValueError as error:
             raise self._refusal(node, str(error)) from None
-        if isinstance(value, str):
-            self._refuse_half_characters(node)
         if not isinstance(value, str | int | float | bool | None):
             raise self._refusal(node, f"{node.value!r} is not a plain value; quote it")
         if isinstance(value, float) and value.is_integer() and "." not in node.value:
             return int(value)  # 1e6 may be a number of lines
         return value
-
-    def _refuse_half_characters(self, node: yaml.Node) -> None:
-        # escapes such as \ud800 stand for no character alone
-        if any("\ud800" <= sign <= "\udfff" for sign in node.value):
-            raise self._refusal(node, f"{node.value!r} contains half a character; write the whole character")
 
     def _refuse_double_meaning(self, node: yaml.Node, value: Any) -> None:
         text, is_plain = node.value, isinstance(node, yaml.ScalarNode) and node.style is None

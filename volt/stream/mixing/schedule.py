@@ -51,8 +51,7 @@ class Schedule:
         samples = [sample for sample, _ in points]
         if not samples or samples[0] != 0 or any(b <= a for a, b in pairwise(samples)):
             raise ConfigError(f"schedule {self.points}: samples must start at 0 and rise")
-        if self.kind not in ("steps", "linear"):
-            raise ConfigError(f"schedule kind {self.kind!r}: choose steps or linear")
+        arguments.choice(self.kind, "kind", ("steps", "linear"))
 
     def at(self, sample: float) -> float:
         """Return the weight at a sample.
@@ -97,7 +96,7 @@ class Shares:
 
     def __post_init__(self) -> None:
         before = [0] * self.units.shape[1]
-        for start, end, units in zip(self.starts, [*self.starts[1:], FOREVER], self.units.tolist(), strict=True):
+        for (start, end), units in zip(pairwise([*self.starts, FOREVER]), self.units.tolist(), strict=True):
             self._before.append(before)
             before = [owed + (end - start) * unit for owed, unit in zip(before, units, strict=True)]
 
