@@ -152,7 +152,7 @@ def test_an_iteration_goes_on_where_the_last_one_stopped(folder: Path) -> None:
     found.append(next(first))
     second = iter(dataset)
     found.append(next(second))
-    with pytest.raises(StreamError, match="iterated again, or loaded, since; take a new iterator"):
+    with pytest.raises(StreamError, match="iterated again, or has loaded a state; make a new iterator"):
         next(first)
     assert all_bits([*found, *second]) == expected
     assert list(dataset) == []

@@ -1,4 +1,4 @@
-"""`RayMap`, `RayWriter`: counting and encoding on a cluster of Ray, with the same results, byte for byte.
+"""Count words (`RayMap`) and encode files (`RayWriter`) on a cluster of Ray, with the same bytes as without it.
 
 Workers read and write files, so all machines need the same files under the same names. The result of a task depends
 only on its item, so a task runs again if its machine dies. The error of the first item that fails is raised.
@@ -43,7 +43,7 @@ except ImportError:
 Item = TypeVar("Item")
 Ref = Any  # ray.ObjectRef: where a result is
 RETRIES = 20  # of a task whose worker or machine has died
-_LEAST_AHEAD, _AHEAD = 16, 4  # tasks that wait: at least, and for each core
+_LEAST_AHEAD, _AHEAD = 16, 4  # waiting tasks: the minimum, and the number for each core
 _NOT_THERE = "workers of the cluster cannot import volt; install the same version of volt-vocab on its machines"
 
 
@@ -115,7 +115,7 @@ def _function(ref: Ref) -> Any:
 
 @cache
 def _prepare(jobs: tuple[warmup.Job, ...]) -> None:
-    """Have one process of a machine compile and cache loops, while others that need them wait."""
+    """Compile and cache loops in one process of a machine, while its other processes wait."""
     place = jit.code_folder()
     if not (place and warmup.missing(*jobs)):
         return
@@ -138,7 +138,7 @@ class RayMap:
         counts = count_words("corpus/*.txt", map=RayMap(address="auto"))
 
     address: a cluster's address, as for `volt.ext.ray_cluster.connected`; None for one of this machine
-    range_size: bytes of a range of a large plain file
+    range_size: a large uncompressed file is read in ranges of this many bytes
     add_up: whether workers add up their counts, so that one table is fetched; set False to count with `memory`
     """
 

@@ -1,6 +1,6 @@
-"""A connection to Ray for the length of a block: to the current cluster, one at an address, or a new one.
+"""Connect to Ray while a block runs: to the current cluster, to a cluster at an address, or to a new cluster.
 
-A new cluster is this machine alone. It prints nothing, sends no usage statistics, and ends with the block, also if this
+A new cluster is this machine alone. It prints nothing, sends no usage statistics, and ends with the block, even if this
 process is killed.
 """
 
@@ -36,7 +36,7 @@ _JOINED: list[str] = []  # the address of the cluster that `connected` has joine
 
 @contextmanager
 def connected(address: str | None = None) -> Iterator[None]:
-    """Connect to Ray for the length of the block. An existing connection is used, and stays.
+    """Connect to Ray while the block runs. An existing connection is used, and is not closed.
 
     address: a cluster's address: "auto", HOST:PORT or ray://HOST:PORT; None for a new cluster of this machine
 

@@ -63,11 +63,11 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
 
     config: the path of a YAML file with a section `batches:`, or a function of rank, world and the options that returns
         `Steps`; spawned workers need a function of a module
-    rank, world: this rank, and the number of ranks; by default of torch.distributed, or of the environment
-    epoch: the number of steps in an iteration; None for all
+    rank, world: this rank, and the number of ranks; by default from torch.distributed, or from the environment
+    epoch: the number of steps in an iteration; None for all steps
     repeat: whether each iteration starts with the first step
     tell: whether each batch contains its `state`, a string with the state of the stream after it
-    options: options of `Steps.from_config`, or of the function
+    options: options of `Steps.from_config`, or of the function `config`
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 self._notes.ended = 1
 
     def _taken(self, run: int, start: Position) -> dict[str, Any] | None:
-        """Return the arrays of a run's next step, each to one thread only; None at the end of the iteration."""
+        """Return the arrays of an iteration's next step, each to one thread only; None at the end. run: its number"""
         with self._lock:
             self._check_run(run)
             if self._reading != run:
@@ -252,7 +252,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         return replace(self._position, steps=self._steps.state(), skip=self._skip)
 
     def _stop_reading(self, run: int | None = None) -> None:
-        """Stop the reading of a run, or of any; its iterator then raises an error."""
+        """Stop an iteration (by default any), whose iterator then raises an error. run: the iteration's number"""
         if not can_wait(self._process):
             return
         with self._lock:
@@ -286,7 +286,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
     def state_dict(self) -> dict[str, Any]:
         """Return the state as JSON values; it is the same for all ranks after equally many steps.
 
-        In a worker, it is the worker's. Raises StreamError in the main process if workers read the steps.
+        In a worker, it is the state of this worker. Raises StreamError in the main process if workers read the steps.
         """
         if get_worker_info() is None and self._notes.mark:
             remedy = "take StreamDataset.state_of(loader.state_dict()) of a StatefulDataLoader, or set tell=True"
@@ -380,4 +380,4 @@ def _refusing(error: VoltError) -> Iterator[dict[str, Any]]:
 
 
 def _iterated_again() -> StreamError:
-    return StreamError("the dataset has been iterated again, or loaded, since; take a new iterator")
+    return StreamError("the dataset has been iterated again, or has loaded a state; make a new iterator")

@@ -57,8 +57,8 @@ FAULTS = {
     ),
     "empty input": (HEAD.replace("{src: a.de, tgt: a.en}", "{}"), 7, "inputs.wmt: key 'src' is missing; type para"),
     "para without tgt": (HEAD.replace(", tgt: a.en", ""), 7, "key 'tgt' is missing; type para needs src and tgt"),
-    "para with mono": (HEAD.replace("}", ", mono: a}"), 7, "wmt.mono: does not go with type para; give src and tgt"),
-    "mono with src": (other("inputs: {i: {src: a}}"), 10, "inputs.i.src: does not go with type mono; give mono"),
+    "para with mono": (HEAD.replace("}", ", mono: a}"), 7, "wmt.mono: cannot be used with type para; give src and tgt"),
+    "mono with src": (other("inputs: {i: {src: a}}"), 10, "inputs.i.src: cannot be used with type mono; give mono"),
     "other number of files": (
         HEAD.replace("src: a.de", "src: [a.de, b.de]"), 7, "wmt.tgt: has 1 file, but src has 2; give as many"
     ),

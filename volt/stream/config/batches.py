@@ -1,7 +1,7 @@
 """The section `batches` of a configuration → the options of samples and batches, as plain values.
 
-They become arguments of `volt.batches`. Mistakes that only the latter detects, such as a token that a vocabulary lacks,
-get their line from `naming`.
+`volt.batches` takes them as arguments. It detects further mistakes, such as a token that is not in the vocabulary;
+`Batches.naming` adds the file's name and line to its errors.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _SECTION: Place = ("batches",)
 _SAMPLES = ("holds", "bos", "eos", "max_length", "beyond", "unknown")
 _LAYOUT = ("pad_to_multiple", "left_pad_source", "left_pad_target", "dtype")
-_PADDING = ("pad_to_multiple", "left_pad_source", "left_pad_target")  # where rows are of any length
-_KEYS = {"longest": "max_length", "shortest": "min_length"}  # what the file calls otherwise than `token_batches`
+_PADDING = ("pad_to_multiple", "left_pad_source", "left_pad_target")  # only for rows of different lengths
+_KEYS = {"longest": "max_length", "shortest": "min_length"}  # key of the file → argument of `token_batches`
 _BY_TOKENS = (
     "max_tokens", "max_sentences", "multiple", "sort", "noise", "longest", "shortest", "buckets", "on_long",
     "shuffle",
@@ -34,10 +34,11 @@ _BY_TOKENS = (
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """The section `batches`; its values by field, or as arguments of a class of `volt.batches`.
+    """The section `batches`: values by field, and keyword arguments of classes of `volt.batches`.
 
-    prefix: field → the tokens put before its samples.
-    samples: `SampleFormat`; by_tokens: `ByTokens`; by_packs: `ByPacks`, or None; layout: `Layout`.
+    vocabularies: field → the path of its vocabulary; prefix: field → the tokens before each of its samples.
+    samples, layout: arguments of `SampleFormat` and `Layout`.
+    by_tokens, by_packs: arguments of `ByTokens` or `ByPacks`; None for the class that is not used.
     """
 
     vocabularies: Mapping[str, str]
@@ -52,7 +53,7 @@ class Batches:
 
     @contextmanager
     def naming(self, *place: str) -> Iterator[None]:
-        """Raise an error of the block as a ConfigError with the file's name and line; `place` is a key of the section.
+        """Raise the block's VoltError as a ConfigError with file and line. place: the key that the error is about
 
         >>> from volt.errors import ConfigError
         >>> document = Document("stream.yaml", {}, {("batches", "pad"): 7})
@@ -70,7 +71,7 @@ class Batches:
 
 
 def batches_of(options: BatchesOptions, maker: Sources, sources: Sequence[Source]) -> Batches:
-    """Check the section and note its mistakes; `sources` are the stream's, whose fields may have names."""
+    """Check the section `batches` and note its mistakes. sources: the sources of the stream"""
     notes = maker.notes
     _check_kind(options, notes)
     _check_values(options, notes)

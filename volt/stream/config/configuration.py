@@ -42,13 +42,13 @@ Ends = Literal["stop", "drop"]
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """A configuration file: the arguments of a `Stream`, by name, and the tasks.
+    """The content of a configuration file: the arguments of a `Stream`, and the tasks.
 
-    files: the transforms' loaded files.
-    tasks: all tasks of the file, of both splits; shards: the folder of their shards.
+    files: the files that transforms have loaded.
+    tasks: the tasks of both splits; shards: the folder of their shards.
     named: the files and globs of all sources, tasks, transforms and batches, selected or not.
-    mix: the mixture by numbers of lines; None if the sources have weights.
-    batches: the section for trainers.
+    mix: how to derive the weights from numbers of lines; None if the sources have weights.
+    batches: the section `batches`.
     """
 
     sources: tuple[Source, ...]
@@ -99,7 +99,7 @@ def load_config(
     user_code: whether it may name Python files, which are run to be checked
     values: placeholder → its value, if the file is a template
     split: "train" for training, "valid" for validation: each line once, without noise
-    tasks: the names of the tasks to read; by default all of the split. For "valid", they may be of either split
+    tasks: the names of the tasks to read; all of the split by default. "valid" also reads tasks of the split "train"
     use_shards: whether tasks are read from the folder `shards`
     check_files: whether files of sources, tasks and shards must exist
     """
@@ -133,13 +133,9 @@ def config_of_values(value: dict[str, Any], *, path: str) -> Configuration:
 
 
 def _configuration(
-    document: Document,
-    selection: Selection,
-    *,
-    check_files: bool = False,
-    user_code: bool = True,
+    document: Document, selection: Selection, *, check_files: bool = False, user_code: bool = True,
     use_shards: bool = True,
-) -> Configuration:
+) -> Configuration:  # fmt: skip
     from volt.stream.config.models import StreamOptions
 
     notes, files = Notes(document), LoadedFiles()

@@ -1,6 +1,6 @@
-"""Convert a configuration of OpenNMT-py's dynamicdata loader into one of a stream with tasks, and note differences.
+"""Convert a configuration of OpenNMT-py's dynamicdata loader (the original) into a configuration of VOLT's streams.
 
-`OldOptions` checks the keys of the original; `PARAMETERS` maps its parameters to the options of transforms.
+`OldOptions` checks the original's keys. `PARAMETERS` maps its parameters to the options of transforms.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ _NAMES = (
     "duplicate_mono", "reorder", "drop", *_TAKES_VOCABULARY, "lang_prefix_both", "deterministic_segmentation",
     "filter_too_long", *_SAMPLERS,
 )  # fmt: skip
-# A parameter of the original → the transforms that take it here, and what it is called there.
+# A parameter of the original → the transforms of VOLT that take it → their option.
 PARAMETERS: dict[str, dict[str, str]] = {
     "drop_temperature": {"drop": "temperature"},
     "reorder_max_dist": {"reorder": "max_dist"},
@@ -113,24 +113,24 @@ PARAMETERS: dict[str, dict[str, str]] = {
 _PATHS = ("segmentation_model", "vocab_path")
 # Keys without a counterpart, or with another meaning.
 _SHARD_NOTES = {
-    "rootdir": "shards are not needed here, and the original's are not read; for shards add `shards: FOLDER`, and run "
+    "rootdir": "VOLT needs no shards, and does not read the original's; to write shards, add `shards: FOLDER`, and run "
     "volt shard",
-    "share_vocab": "words are counted task by task here; which sides share a vocabulary is said where it is made",
-    "shard_size": "how many lines a shard has follows from n_shards here",
-    "initial_shards": "the number of shards follows from the lines here; n_shards of a task sets it",
-    "compress": "how shards are packed is said to volt shard",
-    "pretokenize": "nothing here runs pyonmttok; tokenise the inputs before, and whatever is to be translated",
-    "predetokenize": "nothing here undoes pyonmttok; detokenise the inputs before",
+    "share_vocab": "VOLT counts the words of each task; choose which sides share a vocabulary when you make it",
+    "shard_size": "VOLT derives the number of lines of a shard from n_shards",
+    "initial_shards": "VOLT derives the number of shards from the lines, unless the task has n_shards",
+    "compress": "it is an option of the command volt shard",
+    "pretokenize": "VOLT does not run pyonmttok; tokenise the inputs, and the text to translate, before",
+    "predetokenize": "VOLT does not undo pyonmttok; detokenise the inputs before",
 }
 _TRAIN_NOTES = {
-    "name": "transforms are not saved here, so that nothing needs a name",
-    "vocab_path": "the file is the vocabulary that noise draws tokens from; see that it is one that VOLT reads",
-    "reverse": "the files of src and tgt are swapped here; look at src_lang and tgt_lang, which are as they were",
+    "name": "VOLT does not save transforms, so they need no name",
+    "vocab_path": "noise draws tokens from this vocabulary; check that VOLT can read the file",
+    "reverse": "the files of src and tgt are swapped; check src_lang and tgt_lang, which are unchanged",
 }
 
 
 class Imported(NamedTuple):
-    """The new configuration, with the notes as comments, and a note for each different key."""
+    """text: the new configuration, with the notes as comments; notes: one for each key whose meaning differs."""
 
     text: str
     notes: tuple[str, ...]
@@ -140,7 +140,7 @@ def imported(
     text: str, *, path: str, values: Mapping[str, object] | None = None, folder: str | Path = "",
     batch_samples: int | None = None, check_files: bool = False,
 ) -> Imported:  # fmt: skip
-    """Convert a configuration of the original. Raises ConfigError with the line of every mistake.
+    """Convert a configuration of dynamicdata. Raises ConfigError with the line of every mistake.
 
     path: the original's name in errors
     values: placeholder → text or a number, if the original is a template

@@ -1,4 +1,4 @@
-"""Collect the problems of a configuration, each at its place (path of keys), and report them by file, line and key."""
+"""Collect the problems of a configuration, and report each with file, line and place (path of keys)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Notes:
 
     @contextmanager
     def catching(self, *places: Place) -> Iterator[None]:
-        """Catch an error of the block and add it at the first place, or at a place's key that its text starts with."""
+        """Catch an error of the block and add it at the first place, or at the key that its text starts with."""
         try:
             yield
         except VoltError as error:
@@ -81,7 +81,7 @@ class Notes:
         return str(folder / text)
 
     def error(self) -> ConfigError:
-        """Return all problems as one error, in the order of their lines, only the first for each place."""
+        """Return all problems as one error, in the order of their lines; each place reports its first problem."""
         document, first = self.document, dict(reversed(self.problems))
         places = sorted(dict(self.problems), key=document.line)
         lines = [f"{document.name_of(place)}: {first[place]}" for place in places[:_MOST]]
@@ -93,10 +93,10 @@ def near(name: str, known: Sequence[str]) -> str:
     """Return a hint: the most similar known name, or all known names.
 
     >>> near("wieght", ["weight", "path"]), near("x", ["weight", "path"]), near("x", [])
-    ('did you mean weight?', 'choose from weight, path', 'there is none here; remove it')
+    ('did you mean weight?', 'choose from weight, path', 'no key is allowed; remove it')
     """
     if not known:
-        return "there is none here; remove it"
+        return "no key is allowed; remove it"
     result = get_close_matches(name, known, n=1, cutoff=0.6)
     return f"did you mean {result[0]}?" if result else f"choose from {', '.join(known)}"
 

@@ -1,9 +1,7 @@
-"""A configuration's sources, with weights and loaded transforms, and how they are mixed.
+"""Make the sources of a configuration, with their weights and transforms.
 
 `each: {path: "data/*.tsv.gz", …}` makes a source of each file, named after the text that `*` matches. Its share of the
-weight follows from its number of lines.
-
-A transform is `name`, or `name: options`. An option may name a field of the source instead of numbering it.
+weight follows from its number of lines. A transform is `name`, or `name: options`; options may name a source's fields.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ _EPOCHS = "cannot be used with mix, whose sources have no end; remove it, or wri
 
 
 def sampling_of(options: StreamOptions, notes: Notes) -> Sampling | None:
-    """Return how sources are mixed by size, None if mixed by weight; note contradicting options."""
+    """Return how to derive the weights from sizes; None to use the weights. Note options that contradict it."""
     mix = options.mix
     if mix is not None and mix.by != "temperature" and "temperature" in mix.model_fields_set:
         notes.add(("mix", "temperature"), f"has no effect with by: {mix.by}; remove it, or write by: temperature")
@@ -127,7 +125,7 @@ class Sources:
         return tuple(self.files_at(options.path or (), (*place, "path"))) or ("",)
 
     def groups(self, pair: Mapping[str, list[str]], place: Place) -> tuple[str, ...]:
-        """Return the paths of line-aligned files: the first file of each name, the second of each, and so on."""
+        """Return the paths of line-aligned files: the first file of each field, then the second of each, and so on."""
         columns = {name: [*self.files_at(files, (*place, name), is_column=True)] for name, files in pair.items()}
         for name, paths in columns.items():
             first, least = next(iter(columns.items()))
@@ -140,7 +138,7 @@ class Sources:
         return tuple(path for group in zip(*columns.values(), strict=True) for path in group)
 
     def files_at(self, paths: Sequence[str], place: Place, *, is_column: bool = False) -> Iterator[str]:
-        """Yield the paths, relative to the current folder, and note missing files; a column cannot have globs."""
+        """Yield the paths, relative to the current folder, and note missing files. is_column: globs are refused"""
         for index, name in enumerate(paths):
             at = self.notes.document.nearest((*place, index))
             path = self.notes.file(name, at)
@@ -253,7 +251,7 @@ class TransformBuilder:
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def of(self, value: object, place: Place) -> tuple[Transform, ...]:
-        """Return the transforms in a list, without invalid ones."""
+        """Return the valid transforms of a list, and note mistakes."""
         if value is None:
             return ()
         if not isinstance(value, list):
@@ -313,7 +311,7 @@ class TransformBuilder:
         return self._choice(checked, place) if name == "choice" else self._loaded(checked, place)
 
     def _numbered(self, name: str, options: dict[str, Any], place: Place) -> dict[str, Any]:
-        """Return the options with field numbers instead of field names; a condition gets the names."""
+        """Replace field names by numbers in a transform's options; `where` gets the names for its conditions."""
         from volt.stream.config.schema import field_options
 
         if self.names and name == "where":

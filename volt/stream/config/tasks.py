@@ -1,7 +1,7 @@
-"""The tasks of a configuration → tasks with their sources; the sources of a split, or of selected tasks.
+"""Make the tasks of a configuration and their sources, and select sources by split or task.
 
 Training mixes the sources and the tasks of the split `train`. Validation reads the tasks of the split `valid`: every
-line once, in order, without noise. A task selected by name can be read in that way, too.
+line once, in order, without noise. Validation can also read a task of the split `train`, selected by name.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Selection:
 def selected(
     tasks: Sequence[tuple[Task, Source]], others: Sequence[Source], selection: Selection, notes: Notes
 ) -> list[Source]:
-    """Return the selected sources; note names that cannot be selected. `others` are sources without a task."""
+    """Return the selected sources; note names that cannot be selected. others: the sources without a task"""
     names, split = selection.names, selection.split
     known = {task.name: task for task, _ in tasks}
     for name in names or () if not notes.problems else ():
@@ -86,7 +86,7 @@ def defaults_of(defaults: Mapping[str, Any], maker: Sources) -> dict[str, dict[s
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """Makes tasks, which are read from the folder `shards`, or from their inputs if it is None."""
+    """Makes tasks. shards: the folder that they are read from; None to read their inputs"""
 
     maker: Sources
     options: StreamOptions
@@ -197,7 +197,7 @@ def _files(maker: Sources, kind: str, options: InputOptions, place: Place) -> It
     sides: dict[str, Any] = {side: files for side, files in options if files is not None}
     others, missing = sides.keys() - set(SIDES[kind]), [side for side in SIDES[kind] if side not in sides]
     for side in sorted(others):
-        maker.notes.add((*place, side), f"does not go with type {kind}; give {' and '.join(SIDES[kind])}")
+        maker.notes.add((*place, side), f"cannot be used with type {kind}; give {' and '.join(SIDES[kind])}")
     if missing and not others:
         maker.notes.add(place, f"key {missing[0]!r} is missing; type {kind} needs {' and '.join(SIDES[kind])}")
     elif others:

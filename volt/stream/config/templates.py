@@ -1,7 +1,7 @@
-"""A template and its values → text, and the template's line for each line of the text.
+"""Fill in the placeholders of a template, and record the template's line for each line of the text.
 
-Templates are written in a part of Jinja's language. Line ends and indents around tags stay. Jinja's sandbox hides
-Python's objects; this module bounds memory and time.
+Templates use a part of Jinja's language. Line ends and indents around tags are preserved. Jinja's sandbox hides
+Python's objects; this module limits memory and time.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _checked(values: Mapping[str, object]) -> dict[str, object]:
 def _refuse_unused(inputs: Mapping[str, object], wanted: Set[str], path: str) -> None:
     for key in inputs.keys() - wanted:
         remedy = near(key, sorted(wanted)) if wanted else "remove it"
-        raise ConfigError(f"{path}: no place for {key!r}: the file has no {{{{{key}}}}}; {remedy}")
+        raise ConfigError(f"{path}: the value {key!r} is not used: the file has no {{{{{key}}}}}; {remedy}")
 
 
 def _environment() -> Environment:
@@ -174,7 +174,7 @@ def _refuse_syntax(tree: nodes.Template, path: str) -> None:
 
 
 def _opening(environment: Environment, text: str, line: int) -> int:
-    """Return the line where the tag around a line opens. The text may be invalid after it."""
+    """Return the line where the tag that contains a line starts. The text may be invalid after it."""
     from jinja2 import TemplateSyntaxError
 
     result = line

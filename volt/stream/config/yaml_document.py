@@ -28,7 +28,7 @@ _OPEN = ("quoted scalar", "flow sequence", "flow mapping")  # what brackets and 
 class _Loader(yaml.SafeLoader):
     """Turns YAML into values, and collects the line of each place in `places`.
 
-    Lines are counted as editors count them, by "\n"; YAML 1.1 also ends lines at U+0085, U+2028 and U+2029.
+    Lines are counted as editors count them, by "\\n"; YAML 1.1 also ends lines at U+0085, U+2028 and U+2029.
     """
 
     depth = n_nodes = 0
@@ -55,7 +55,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
-        """Return the next scalar. Raises ConfigError if it contains half a character, as an escape can write it."""
+        """Return the next scalar. Raises ConfigError if an escape in it writes half a character."""
         node = super().compose_scalar_node(anchor)
         if any("\ud800" <= sign <= "\udfff" for sign in node.value):
             raise self._refusal(node, f"{node.value!r} contains half a character; write the whole character")
@@ -147,17 +147,17 @@ class Document:
         return Path(self.path).parent
 
     def line(self, place: Place) -> int:
-        """Return the line of a place, or of the nearest enclosing value in the file."""
+        """Return the line of a place (path of keys), or of the nearest enclosing value in the file."""
         return self.lines.get(self.nearest(place), 1)
 
     def name_of(self, place: Place) -> str:
-        """Return a place for people, such as "stream.yaml:4: sources.wmt.transforms[1].lower"."""
+        """Name the file, line and keys of a place for people: "stream.yaml:4: sources.wmt.transforms[1].lower"."""
         keys = "".join(f"[{key + 1}]" if isinstance(key, int) else f".{key}" for key in place)
         line = f":{self.line(place)}" if self.lines else ""
         return f"{self.path}{line}{': ' * bool(keys)}{keys.removeprefix('.')}"
 
     def nearest(self, place: Place) -> Place:
-        """Return a place, or the place of the nearest enclosing value in the file."""
+        """Return a place (path of keys), or the place of the nearest enclosing value in the file."""
         while place and self.lines and place not in self.lines:
             place = place[:-1]
         return place
@@ -197,7 +197,7 @@ def _explained(error: yaml.MarkedYAMLError, lines: Sequence[int]) -> str:
     line = _line(lines, mark.line if mark else 0)
     hint = {
         "found character '\\t' that cannot start any token": "; indent with spaces",
-        "mapping values are not allowed here": '; quote text that holds ": "',
+        "mapping values are not allowed here": '; quote text that contains ": "',
     }.get(problem, "")
     if problem.startswith("expected <block end>"):
         hint = "; fix its indentation, or a quote left open above"

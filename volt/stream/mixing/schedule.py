@@ -1,4 +1,4 @@
-"""Weights that may change while a stream runs → whole-number shares, constant in each stretch (run of samples).
+"""Convert weights, which may change with the sample, to whole-number shares, constant in each stretch (some samples).
 
 A share counts units of 2⁻⁶⁰ of a sample; all shares sum to one sample. A linear schedule changes in steps so short that
 no source is off by a hundredth of a sample (for up to 2¹⁷ steps).
@@ -84,7 +84,7 @@ def check_weight(weight: Weight, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Whole-number shares, stretch by stretch.
+    """Whole-number shares for each stretch (consecutive samples with the same shares).
 
     starts: the first sample of each stretch.
     units: (n_stretches, n_sources) int64; each row sums to UNIT, or to 0 without weights.
@@ -104,7 +104,7 @@ class Shares:
         return bisect_right(self.starts, sample) - 1
 
     def lengths(self, sample: int) -> tuple[int, NDArray[np.int64]]:
-        """Return a sample's stretch, the length from that sample to its end, and the lengths of later stretches."""
+        """Return the index of a sample's stretch, and the number of samples left in it and in each later stretch."""
         first = self._stretch(sample)
         bounds = [sample, *self.starts[first + 1 :], FOREVER]
         return first, np.array([b - a for a, b in pairwise(bounds)], np.int64)

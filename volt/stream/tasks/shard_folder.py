@@ -1,4 +1,4 @@
-"""The folder of a task's shards, and its manifest, which lists the shards and the inputs that they were made from.
+"""Read and write the manifest of a task's shards, which lists the shards and the inputs that they were made from.
 
     FOLDER/TASK/00000.src.zst   lines of one side of a shard; line i of .tgt belongs to line i of .src
     FOLDER/TASK/words.src.tsv   word, tab, count: the words of all lines of a side
