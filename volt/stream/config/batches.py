@@ -132,10 +132,9 @@ def _check_values(options: BatchesOptions, notes: Notes) -> None:
         notes.add(
             (*_SECTION, "buckets"), f"the last is {values[-1]:,}, above max_tokens, {options.max_tokens:,}; remove it"
         )
-    limits = [(value, key) for key in ("longest", "max_tokens") if (value := getattr(options, key)) is not None]
-    limit, key = min(limits, key=lambda one: one[0], default=(options.shortest, ""))
-    if options.shortest > limit:
-        notes.add((*_SECTION, "shortest"), f"is {options.shortest}, more than {key}, {limit}; lower it")
+    for key in ("longest", "max_tokens"):
+        if options.shortest > (limit := getattr(options, key) or options.shortest):
+            notes.add((*_SECTION, "shortest"), f"is {options.shortest}, more than {key}, {limit}; lower it")
 
 
 def _check_names(names: Sequence[str], sources: Sequence[Source], notes: Notes) -> None:

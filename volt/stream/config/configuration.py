@@ -147,9 +147,8 @@ def _configuration(
         raise notes.error()
     cache = None if options.cache is None else Path(maker.notes.file(options.cache, ("cache",)))
     shards = None if options.shards is None else Path(maker.notes.file(options.shards, ("shards",)))
-    others = [
-        maker.source(name, source, options.transforms, ("sources", name)) for name, source in options.sources.items()
-    ]
+    named = options.sources.items()
+    others = [maker.source(name, source, options.transforms, ("sources", name)) for name, source in named]
     others += sources_by_pattern(maker, options, cache)
     pairs = Tasks(maker, options, shards if use_shards else None).with_sources()
     sources = selected(pairs, [source for source in others if source], selection, notes)
@@ -160,11 +159,11 @@ def _configuration(
     if notes.problems or policy is None:
         raise notes.error()
     tasks = tuple(task for task, _ in pairs)
-    named = _named([*filter(None, others), *(source for _, source in pairs)], tasks, batches)
+    paths = _named([*filter(None, others), *(source for _, source in pairs)], tasks, batches)
     ends: Ends = "drop" if selection.split == "valid" else options.ends
     return Configuration(
         tuple(sources), options.seed, ends, options.workers, options.time_limit, policy, cache, files, tasks,
-        shards, named, mix if selection.split == "train" else None, batches,
+        shards, paths, mix if selection.split == "train" else None, batches,
     )  # fmt: skip
 
 
@@ -220,7 +219,5 @@ def _check_together(sources: Sequence[Source], policy: ErrorPolicy | None, maker
 def _named(sources: Sequence[Source], tasks: Sequence[Task], batches: Batches | None) -> tuple[str, ...]:
     paths = [path for source in sources for path in source.paths]
     paths += [path for task in tasks for inputs in task.inputs for path in inputs.paths]
-    steps = [step for kind in (sources, tasks) for one in kind for step in one.transforms]
-    return tuple(
-        dict.fromkeys([*paths, *map(str, files_of(steps)), *(batches.vocabularies.values() if batches else ())])
-    )
+    paths += map(str, files_of([step for kind in (sources, tasks) for one in kind for step in one.transforms]))
+    return tuple(dict.fromkeys([*paths, *(batches.vocabularies.values() if batches else ())]))

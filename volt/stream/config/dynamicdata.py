@@ -44,15 +44,11 @@ OldTrain = _optional(
 
 
 class OldMeta(Model):
-    """Options of all tasks."""
-
     shard: OldShard = OldShard()  # type: ignore[valid-type]
     train: OldTrain = OldTrain()  # type: ignore[valid-type]
 
 
 class OldTaskMeta(Model):
-    """The languages of a task."""
-
     src_lang: str | None = None
     trg_lang: str | None = None
     tgt_lang: str | None = None
@@ -60,8 +56,6 @@ class OldTaskMeta(Model):
 
 
 class OldTask(Model):
-    """A task."""
-
     type: Literal["para", "mono"]
     split: Literal["train", "valid"] = "train"
     weight: float | list[float] | None = None
@@ -72,8 +66,6 @@ class OldTask(Model):
 
 
 class OldInput(Model):
-    """A corpus."""
-
     src: str | None = None
     tgt: str | None = None
     trg: str | None = None
@@ -83,8 +75,6 @@ class OldInput(Model):
 
 
 class OldOptions(Model):
-    """A whole configuration."""
-
     meta: OldMeta = OldMeta()
     tasks: dict[str, OldTask]
     inputs: dict[str, OldInput]

@@ -29,7 +29,6 @@ class Notes:
         self.document, self.problems = document, list[tuple[Place, str]]()
 
     def add(self, place: Place, message: object) -> None:
-        """Add a problem."""
         self.problems.append((place, str(message)))
 
     @contextmanager

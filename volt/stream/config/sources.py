@@ -298,15 +298,13 @@ class TransformBuilder:
     def _transform(self, name: str, options: object, place: Place) -> Transform | None:
         from volt.stream.config.schema import options_of
 
-        wanted = getattr(TRANSFORMS[name], "from_task", ())
-        known = {key: value for key, value in self.task.items() if key in wanted}
+        known = {key: self.task[key] for key in getattr(TRANSFORMS[name], "from_task", ()) if key in self.task}
         values = {**self.defaults.get(name, {}), **known, **_by_name(name, options)}
         n_problems = len(self.notes.problems)
         numbered = self._numbered(name, values, place)
         if len(self.notes.problems) > n_problems:
             return None
-        checked = self.notes.checked(options_of(name), numbered, place)
-        if checked is None:
+        if (checked := self.notes.checked(options_of(name), numbered, place)) is None:
             return None
         return self._choice(checked, place) if name == "choice" else self._loaded(checked, place)
 

@@ -80,8 +80,7 @@ def selected(
 
 def defaults_of(defaults: Mapping[str, Any], maker: Sources) -> dict[str, dict[str, Any]]:
     """Return the options of transforms for all tasks; invalid options are noted and omitted."""
-    steps = maker.steps(NAMES)
-    return {name: steps.default(name, options, ("defaults", name)) for name, options in defaults.items()}
+    return {name: maker.steps(NAMES).default(name, options, ("defaults", name)) for name, options in defaults.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +100,7 @@ class Tasks:
         result = list[tuple[Task, Source]]()
         for name, task in options.tasks.items():
             self._check(name, task)
-            source = self._source(name, task, points, defaults)
-            if source is not None:
+            if (source := self._source(name, task, points, defaults)) is not None:
                 new = Task(
                     name, task.type, inputs[name], task.split, source.weight, source.transforms, task.src_lang,
                     task.tgt_lang, task.extra_prefix, task.n_shards, task.share_inputs,

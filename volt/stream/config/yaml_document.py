@@ -39,13 +39,11 @@ class _Loader(yaml.SafeLoader):
         super().__init__(text)
 
     def get_mark(self) -> yaml.Mark:
-        """Return the position, with the line as editors count it."""
         mark: yaml.Mark = super().get_mark()
         mark.line = bisect_left(self._line_ends, mark.index)
         return mark
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """Return the next node. Raises ConfigError if it is nested too deeply."""
         self.depth += 1
         if self.depth > _MAX_DEPTH:
             event: Any = self.peek_event()  # type: ignore[no-untyped-call]
@@ -55,14 +53,12 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
-        """Return the next scalar. Raises ConfigError if an escape in it writes half a character."""
         node = super().compose_scalar_node(anchor)
         if any("\ud800" <= sign <= "\udfff" for sign in node.value):
             raise self._refusal(node, f"{node.value!r} contains half a character; write the whole character")
         return node
 
     def value(self, node: yaml.Node, place: Place = ()) -> Any:
-        """Return the value of a node."""
         self.n_nodes += 1
         if len(place) > _MAX_DEPTH or self.n_nodes > _MAX_NODES:
             raise self._refusal(node, "aliases make the file endless, or far too large; write it out")
