@@ -178,7 +178,7 @@ def test_nothing_is_open_before_the_first_step_and_after_the_last(folder: Path) 
     next(batches)
     dataset.close()
     assert threading.active_count() == n_threads
-    with pytest.raises(StreamError, match="take a new iterator"):
+    with pytest.raises(StreamError, match="make a new iterator"):
         next(batches)
 
 

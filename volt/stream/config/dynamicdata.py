@@ -176,7 +176,7 @@ def _plain(value: Any) -> Any:
 class _Reader:
     """Converts the checked options of the original; `remarks` collects the differences."""
 
-    options: OldOptions
+    options: Any  # an OldOptions
     notes: Notes
     folder: Path
     batch_samples: int | None
