@@ -46,7 +46,7 @@ def test_what_workers_cannot_do_is_refused(text: str, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="needs ray: make ray")
     model = str(tmp_path / "a.volt")
     Vocabulary((("l", "o"),), ("l", "o", "lo")).save(model)
-    stdin = "error stdin: not a file, but workers read only files; write its lines to a file, and name that"
+    stdin = "error stdin: workers read only files; write its lines to a file, and name that"
     assert message("search", "-", "--engine", "ray") == (2, stdin)
     folder = "error --engine ray writes an output for each file; give a folder: -o FOLDER/"
     assert message("encode", text, "-m", model, "--engine", "ray") == (2, folder)

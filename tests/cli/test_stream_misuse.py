@@ -72,7 +72,7 @@ def test_a_temperature_that_leaves_a_source_nothing_is_refused(volt_stream: Run,
     (stream_folder / "each.yaml").write_text("each: {path: '*.txt', temperature: 1e-3}\n")
     found = volt_stream("run", "each.yaml", "--limit", 3, "-q", status=2).stderr
     assert b"each.yaml:1: each.temperature: 0.001 leaves nothing to " in found
-    assert b"b.txt; give a higher one" in found
+    assert b"b.txt; raise it" in found
 
 
 def test_a_module_that_is_missing_is_to_be_installed(volt_stream: Run, stream_folder: Path) -> None:

@@ -152,7 +152,7 @@ def test_an_iteration_goes_on_where_the_last_one_stopped(folder: Path) -> None:
     found.append(next(first))
     second = iter(dataset)
     found.append(next(second))
-    with pytest.raises(StreamError, match="iterated again, or loaded, since; take a new iterator"):
+    with pytest.raises(StreamError, match="iterated again, or has loaded a state; make a new iterator"):
         next(first)
     assert all_bits([*found, *second]) == expected
     assert list(dataset) == []
@@ -178,7 +178,7 @@ def test_nothing_is_open_before_the_first_step_and_after_the_last(folder: Path) 
     next(batches)
     dataset.close()
     assert threading.active_count() == n_threads
-    with pytest.raises(StreamError, match="take a new iterator"):
+    with pytest.raises(StreamError, match="make a new iterator"):
         next(batches)
 
 
@@ -249,7 +249,7 @@ def test_ranks_are_those_of_torch_distributed(folder: Path, monkeypatch: pytest.
         monkeypatch.setattr(torch.distributed, name, lambda value=value: value)
     dataset = StreamDataset(partial(steps_of, folder, N))
     assert (dataset.rank, dataset.world) == (1, 3)
-    with pytest.raises(ConfigError, match="rank 5 of 6 when the dataset was made, 1 of 3 now; make the dataset after"):
+    with pytest.raises(ConfigError, match="rank 5 of 6 when the dataset was made, 1 of 3 now; make it after"):
         iter(early)
     assert ids_of([*given]) == Counter(range(N))
 

@@ -129,7 +129,7 @@ def test_what_nobody_knows_is_refused(folder: Path, persistent: bool, said: str)
             dataset.state_dict()
         with pytest.raises(StreamError, match=said), reading(loader) as others:
             next(others)
-    with pytest.raises(StreamError, match="workers of an earlier iteration read this dataset"):
+    with pytest.raises(StreamError, match="the workers that read this dataset have ended"):
         next(iter(dataset))
     dataset.load_state_dict(third["state"])
     assert bits_of(next(iter(dataset))) == bits_of(fourth)

@@ -57,7 +57,7 @@ def test_states_of_steps_are_positions_and_those_of_lines_are_not(folder: Path) 
     given(steps, 3)
     dataset.load_state_dict(steps.state())
     assert [step["id"].tolist() for step in dataset] == expected[3:]
-    with pytest.raises(StreamError, match="state of a Stream of lines, but a StreamDataset"):
+    with pytest.raises(StreamError, match="state of a Stream of lines, not of the steps of a StreamDataset"):
         dataset.load_state_dict(stream_of(folder, N).state())
 
 
@@ -113,7 +113,7 @@ def test_threads_are_given_each_step_once(folder: Path) -> None:
                 for step in dataset:
                     found.append(step["id"].tolist())
             except StreamError as error:
-                assert "take a new iterator" in str(error)  # noqa: PT017
+                assert "make a new iterator" in str(error)  # noqa: PT017
 
     threads = [threading.Thread(target=read) for _ in range(4)]
     for thread in threads:

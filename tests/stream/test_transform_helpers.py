@@ -138,5 +138,5 @@ def test_shares_end_and_start_where_weights_do() -> None:
     assert shares_of([Schedule(((0, 1.0), (100, 3.0))), 1.0]).lengths(70)[1].tolist()[:1] == [30]
     assert shares_of([Schedule(((0, 1.0), (100, 0.0)))], may_end=True).until(7) == 100
     assert Schedule(((0, 1.0), (101, 3.0))).of_rank(1, 4).points == ((0, 1.0), (25, 3.0))
-    with pytest.raises(ConfigError, match=r"weight 1e-30 of 1\.0 at sample 0 rounds to nothing"):
+    with pytest.raises(ConfigError, match=r"weight 1e-30 of 1\.0 at sample 0 rounds to 0"):
         shares_of([1.0, 1e-30])

@@ -2,7 +2,7 @@
 
 Worker i of n reads steps i, i + n, i + 2n … So it knows a position in the stream, p, and how many steps to skip, k:
 
-    next step of the consumer = min over workers of (p + k)
+    number of the next step that the loader returns = min over workers of (p + k)
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _REMEDY = "give what state_dict() returns, or the state of a batch"
 class Position:
     """The position of the next step.
 
-    steps: a state of `Steps`; None for the beginning
+    steps: a state of `Steps`, from which the position counts; None for the beginning
     skip: how many steps to skip from that state
     world: the number of ranks of the skipped steps
     until: the number of the step before which the iteration ends; None for all steps
     ended: whether the stream has no further step
-    worker: its worker's number, and the number of workers; None for the consumer
+    worker: the number of the worker that reads, and the number of workers; None for the process that gets the steps
     """
 
     steps: Mapping[str, Any] | None = None
@@ -83,8 +83,7 @@ class Position:
                 "this is the state of a loader; give it to the loader, or take StreamDataset.state_of(it)"
             )
         if values.get("format") == LINES:
-            message = "this is the state of a Stream of lines, but a StreamDataset needs the state of its steps"
-            raise StreamError(f"{message}; {_REMEDY}")
+            raise StreamError(f"this is the state of a Stream of lines, not of the steps of a StreamDataset; {_REMEDY}")
         if values.get("version") != VERSION or "checksum" not in values:
             raise StreamError(f"this is not a state of a StreamDataset of version {VERSION}; {_REMEDY}")
         check_checksum(values)
@@ -94,7 +93,7 @@ class Position:
 
 
 def consumed(positions: Sequence[Position], *, since: int = 0) -> Position:
-    """Return the position of the consumer of workers."""
+    """Return the position of the process that gets the steps of these workers. since: the steps it got since then"""
     n = min(position.n for position in positions) + since
     near = max((position for position in positions if position.known <= n), key=lambda position: position.known)
     ended = all(position.ended for position in positions)
@@ -121,7 +120,7 @@ class WorkerNotes:
 
     mark: the mark of the workers that read; 0 without workers
     ended: 1 if the stream has no further step
-    heir: the mark of the workers that continue after a state that others had loaded; 0 without them
+    heir: the mark of the workers that continue from a state that earlier workers had loaded; 0 if there are none
     """
 
     mark, ended, heir = _Number(_MARK), _Number(_ENDED), _Number(_HEIR)
@@ -150,7 +149,7 @@ class WorkerNotes:
         self.numbers[_LOADED + info.id] = mark_of(info)
 
     def left(self, mark: int) -> Position | None:
-        """Return the position of earlier workers that had loaded a state past an iteration's end, once."""
+        """Return the position that earlier workers had loaded, if it was past an iteration's end; only once."""
         size, loaded = int(self.numbers[_SIZE]), self.numbers[_LOADED:]
         if not size or self.heir not in (0, mark):
             return None

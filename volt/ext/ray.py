@@ -1,4 +1,4 @@
-"""`RayMap`, `RayWriter`: counting and encoding on a cluster of Ray, with the same results, byte for byte.
+"""Count words (`RayMap`) and encode files (`RayWriter`) on a cluster of Ray, with the same bytes as without it.
 
 Workers read and write files, so all machines need the same files under the same names. The result of a task depends
 only on its item, so a task runs again if its machine dies. The error of the first item that fails is raised.
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -43,7 +43,7 @@ except ImportError:
 Item = TypeVar("Item")
 Ref = Any  # ray.ObjectRef: where a result is
 RETRIES = 20  # of a task whose worker or machine has died
-_LEAST_AHEAD, _AHEAD = 16, 4  # tasks that wait: at least, and for each core
+_LEAST_AHEAD, _AHEAD = 16, 4  # waiting tasks: the minimum, and the number for each core
 _NOT_THERE = "workers of the cluster cannot import volt; install the same version of volt-vocab on its machines"
 
 
@@ -86,9 +86,7 @@ def fetched(ref: Ref) -> Any:
             raise VoltError(_NOT_THERE) from error
         raise
     except RayError as error:
-        raise VoltError(
-            f"the cluster failed: {first_sentence(str(error))}; look at `ray status`, and run it again"
-        ) from error
+        raise VoltError(f"the cluster failed: {first_sentence(str(error))}; see `ray status`, and retry") from error
 
 
 @ray.remote(num_returns=2, max_retries=RETRIES)
@@ -106,10 +104,8 @@ def _enter(folder: str) -> None:
     try:
         os.chdir(folder)  # so that relative paths mean the same, also in errors
     except OSError as error:
-        raise VoltError(
-            f"{shown_path(folder)}: cannot be entered on {os.uname().nodename}, a machine of the cluster: "
-            f"{reason(error)}; run it in a folder that all of its machines share"
-        ) from None
+        message = f"{shown_path(folder)}: cannot be entered on {os.uname().nodename}: {reason(error)}"
+        raise VoltError(f"{message}; run it in a folder that all machines of the cluster share") from None
 
 
 @lru_cache(maxsize=1)
@@ -119,7 +115,7 @@ def _function(ref: Ref) -> Any:
 
 @cache
 def _prepare(jobs: tuple[warmup.Job, ...]) -> None:
-    """Have one process of a machine compile and cache loops, while others that need them wait."""
+    """Compile and cache loops in one process of a machine, while its other processes wait."""
     place = jit.code_folder()
     if not (place and warmup.missing(*jobs)):
         return
@@ -142,7 +138,7 @@ class RayMap:
         counts = count_words("corpus/*.txt", map=RayMap(address="auto"))
 
     address: a cluster's address, as for `volt.ext.ray_cluster.connected`; None for one of this machine
-    range_size: bytes of a range of a large plain file
+    range_size: a large uncompressed file is read in ranges of this many bytes
     add_up: whether workers add up their counts, so that one table is fetched; set False to count with `memory`
     """
 
@@ -151,7 +147,7 @@ class RayMap:
     add_up: bool = True
 
     def __post_init__(self) -> None:
-        _check_address(self.address)
+        arguments.text("auto" if self.address is None else self.address, "address")
         arguments.whole(self.range_size, "range_size", low=1)
         arguments.flag(self.add_up, "add_up")
 
@@ -189,7 +185,7 @@ class RayWriter:
     address: str | None = None
 
     def __post_init__(self) -> None:
-        _check_address(self.address)
+        arguments.text("auto" if self.address is None else self.address, "address")
 
     def __call__(
         self, encoder: Encoder, outputs: Mapping[str, Path], job: EncodeJob, progress: Progress
@@ -199,16 +195,14 @@ class RayWriter:
         readable_by_workers(outputs)
         n_cores, done = job.n_threads or 1, 0
         jobs: tuple[KernelJob, ...] = ("encode", "words", "dropout") if job.dropout else ("encode", "words")
-        work = _Writing(encoder, replace(job, n_threads=n_cores))
+        work = partial(_write, encoder=encoder, job=replace(job, n_threads=n_cores))
         tasks = finished(work, outputs.items(), jobs=jobs, n_cores=n_cores)
         with connected(self.address), _parts_removed(outputs.values(), job), closing(tasks):
             for (path, output), result in tasks:
                 n_lines, marks = fetched(result)
                 if marks != _marks(output, job):
-                    raise OutputError(
-                        f"{shown_path(output)}: differs from the file that the worker wrote; choose a folder "
-                        "that all machines of the cluster share"
-                    )
+                    message = f"{shown_path(output)}: differs from the file that the worker wrote"
+                    raise OutputError(f"{message}; choose a folder that all machines of the cluster share")
                 done += size_of(path) or 0
                 progress(done)
                 yield path, n_lines
@@ -227,15 +221,10 @@ def _parts_removed(outputs: Collection[Path], job: EncodeJob) -> Iterator[None]:
         raise
 
 
-@dataclass(frozen=True)
-class _Writing:
-    encoder: Encoder
-    job: EncodeJob
-
-    def __call__(self, paths: tuple[str, Path]) -> tuple[int, list[tuple[int, int] | None]]:
-        path, output = paths
-        [(_, n_lines)] = write_each(self.encoder, {path: output}, self.job, lambda _: None)
-        return n_lines, _marks(output, self.job)
+def _write(paths: tuple[str, Path], *, encoder: Encoder, job: EncodeJob) -> tuple[int, list[tuple[int, int] | None]]:
+    path, output = paths
+    [(_, n_lines)] = write_each(encoder, {path: output}, job, lambda _: None)
+    return n_lines, _marks(output, job)
 
 
 def _marks(output: Path, job: EncodeJob) -> list[tuple[int, int] | None]:
@@ -289,15 +278,8 @@ def readable_by_workers(paths: Iterable[str]) -> list[str]:
     for path in paths:
         if path == "-" or not is_file(path):
             name = "stdin" if path == "-" else shown_path(path)
-            raise ConfigError(
-                f"{name}: not a file, but workers read only files; write its lines to a file, and name that"
-            )
+            raise ConfigError(f"{name}: workers read only files; write its lines to a file, and name that")
     return paths
-
-
-def _check_address(address: Any) -> None:
-    if address is not None:
-        arguments.text(address, "address")
 
 
 ray_map = RayMap()

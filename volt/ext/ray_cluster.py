@@ -1,6 +1,6 @@
-"""A connection to Ray for the length of a block: to the current cluster, one at an address, or a new one.
+"""Connect to Ray while a block runs: to the current cluster, to a cluster at an address, or to a new cluster.
 
-A new cluster is this machine alone. It prints nothing, sends no usage statistics, and ends with the block, also if this
+A new cluster is this machine alone. It prints nothing, sends no usage statistics, and ends with the block, even if this
 process is killed.
 """
 
@@ -32,14 +32,11 @@ _SETTINGS = {
 }
 _PATIENCE = 10  # seconds
 _JOINED: list[str] = []  # the address of the cluster that `connected` has joined, as its caller spelt it
-_CANNOT_START = (
-    "Ray cannot start: {}; set TMPDIR to a folder with room and a short name, or give the address of a cluster"
-)
 
 
 @contextmanager
 def connected(address: str | None = None) -> Iterator[None]:
-    """Connect to Ray for the length of the block. An existing connection is used, and stays.
+    """Connect to Ray while the block runs. An existing connection is used, and is not closed.
 
     address: a cluster's address: "auto", HOST:PORT or ray://HOST:PORT; None for a new cluster of this machine
 
@@ -58,10 +55,8 @@ def _check_in_use(address: str | None) -> None:
         return
     used = ray.get_runtime_context().gcs_address
     if not _is_same(str(address), used):
-        raise ConfigError(
-            f"Ray is connected to the cluster at {shown(used)}, but the address is {quoted(str(address))}; remove "
-            "the address, or call ray.shutdown() before"
-        )
+        message = f"Ray is connected to the cluster at {shown(used)}, but the address is {quoted(str(address))}"
+        raise ConfigError(f"{message}; remove the address, or call ray.shutdown() before")
 
 
 def _is_same(address: str, used: str) -> bool:
@@ -87,7 +82,8 @@ def _started() -> Iterator[None]:
                 finally:
                     ray.shutdown()
     except _StartError as error:
-        raise ConfigError(_CANNOT_START.format(error)) from error
+        remedy = "set TMPDIR to a folder with room and a short name, or give the address of a cluster"
+        raise ConfigError(f"Ray cannot start: {error}; {remedy}") from error
 
 
 @contextmanager

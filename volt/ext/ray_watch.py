@@ -1,9 +1,9 @@
-"""A program that waits for the end of another process, then ends its cluster of Ray. It needs only Python.
+"""End the cluster of Ray that a process has started, after that process has ended. This program needs only Python.
 
     python ray_watch.py FOLDER
 
-When stdin closes, it kills the processes that name FOLDER in their commands, and their descendants, some of which would
-search for their dead cluster for a minute. Without /proc, it does nothing.
+When stdin closes, it kills the processes whose commands contain FOLDER, and their descendants. Some of them would
+otherwise search for their dead cluster for a minute. Without /proc, it does nothing.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NoReturn
 from weakref import ReferenceType, WeakKeyDictionary, ref
@@ -62,11 +63,11 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
 
     config: the path of a YAML file with a section `batches:`, or a function of rank, world and the options that returns
         `Steps`; spawned workers need a function of a module
-    rank, world: this rank, and the number of ranks; by default of torch.distributed, or of the environment
-    epoch: the number of steps in an iteration; None for all
+    rank, world: this rank, and the number of ranks; by default from torch.distributed, or from the environment
+    epoch: the number of steps in an iteration; None for all steps
     repeat: whether each iteration starts with the first step
     tell: whether each batch contains its `state`, a string with the state of the stream after it
-    options: options of `Steps.from_config`, or of the function
+    options: options of `Steps.from_config`, or of the function `config`
     """
 
     def __init__(
@@ -123,9 +124,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         """Reset the dataset if another process opened the steps. Raises ConfigError in another rank."""
         if self._is_detected and _is_distributed() and (now := _detected_rank()) != (self.rank, self.world):
             message = f"rank {self.rank} of {self.world} when the dataset was made, {now[0]} of {now[1]} now"
-            raise ConfigError(
-                f"{message}; make the dataset after torch.distributed is initialised, or give rank and world"
-            )
+            raise ConfigError(f"{message}; make it after torch.distributed is initialised, or give rank and world")
         if self._process == os.getpid():
             return
         if self._reading:
@@ -151,10 +150,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             message = "an iteration was broken off, and its workers had read ahead of you"
             raise StreamError(f"{message}; set epoch=… to end iterations after a number of steps, or {_RELOAD}")
         elif is_elsewhere:
-            raise StreamError(
-                "workers of an earlier iteration read this dataset, and they have ended; set persistent_workers=True, "
-                f"or repeat=True to start again each time, or {_RELOAD}: {_STATE_OF}"
-            )
+            message = "the workers that read this dataset have ended; set persistent_workers=True, or repeat=True to"
+            raise StreamError(f"{message} start again each time, or {_RELOAD}: {_STATE_OF}")
         if info is not None and not is_elsewhere:
             self._notes.mark = mark
         worker = None if info is None else (info.id, info.num_workers)
@@ -177,7 +174,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 self._notes.ended = 1
 
     def _taken(self, run: int, start: Position) -> dict[str, Any] | None:
-        """Return the arrays of a run's next step, each to one thread only; None at the end of the iteration."""
+        """Return the arrays of an iteration's next step, each to one thread only; None at the end. run: its number"""
         with self._lock:
             self._check_run(run)
             if self._reading != run:
@@ -229,8 +226,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         steps = arguments.instance(self.config(**options), Steps, "what config returns", remedy="return a Steps")
         holder = _HELD.get(steps, lambda: None)()
         if (steps.rank, steps.world) != (rank, world):
-            message = f"rank {steps.rank} of {steps.world}, not rank {rank} of {world}"
-            raise ConfigError(f"config returned Steps of {message}; give Steps the rank and world that config is given")
+            actual = f"rank {steps.rank} of {steps.world}, not rank {rank} of {world}"
+            raise ConfigError(f"config returned Steps of {actual}; give Steps the rank and world that config is given")
         if steps.n or holder is not None:
             message = "that another dataset reads" if holder not in (None, self) else "that have been read"
             raise ConfigError(f"config returned Steps {message}; make new Steps each time")
@@ -255,7 +252,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         return replace(self._position, steps=self._steps.state(), skip=self._skip)
 
     def _stop_reading(self, run: int | None = None) -> None:
-        """Stop the reading of a run, or of any; its iterator then raises an error."""
+        """Stop an iteration (by default any), whose iterator then raises an error. run: the iteration's number"""
         if not can_wait(self._process):
             return
         with self._lock:
@@ -289,7 +286,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
     def state_dict(self) -> dict[str, Any]:
         """Return the state as JSON values; it is the same for all ranks after equally many steps.
 
-        In a worker, it is the worker's. Raises StreamError in the main process if workers read the steps.
+        In a worker, it is the state of this worker. Raises StreamError in the main process if workers read the steps.
         """
         if get_worker_info() is None and self._notes.mark:
             remedy = "take StreamDataset.state_of(loader.state_dict()) of a StatefulDataLoader, or set tell=True"
@@ -312,10 +309,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         worker = None if info is None else (info.id, info.num_workers)
         if position.worker is not None and (position.worker, position.world) != (worker, self.world):
             (number, of), ranks = position.worker, counted(position.world, "rank")
-            raise StreamError(
-                f"this is the state of worker {number} of {of} of a loader, for {ranks}; take "
-                "StreamDataset.state_of(loader's state), and load_state_dict() it before you iterate"
-            )
+            message = f"this is the state of worker {number} of {of} of a loader, for {ranks}"
+            raise StreamError(f"{message}; take StreamDataset.state_of(loader's state), and load it before you iterate")
         with self._lock:
             self._stop_reading()
             self._position, self._is_placed, self._is_loaded = position, False, True
@@ -350,9 +345,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             since = values["_steps_since_snapshot"]
             return consumed([Position.from_json(one["dataset_state"]) for one in workers], since=since).to_json()
         except (KeyError, TypeError, AttributeError):
-            raise StreamError(
-                "this is not the state of a StatefulDataLoader over a StreamDataset; give loader.state_dict()"
-            ) from None
+            message = "this is not the state of a StatefulDataLoader over a StreamDataset"
+            raise StreamError(f"{message}; give loader.state_dict()") from None
 
 
 def _is_distributed() -> bool:
@@ -368,17 +362,15 @@ def _detected_rank() -> tuple[int, int]:
 def _known_options(config: Any, options: dict[str, Any]) -> dict[str, Any]:
     if callable(config):
         try:
-            inspect.signature(config).bind(rank=0, world=1, **options)
+            with suppress(ValueError):  # it has no signature
+                inspect.signature(config).bind(rank=0, world=1, **options)
         except TypeError as error:
             raise ConfigError(f"config cannot be called with rank, world and the options: {error}") from None
-        except ValueError:  # it has no signature
-            return options
         return options
     makers = Steps.from_config, Stream.from_config, Stream.__init__
     names = {name for maker in makers for name in inspect.signature(maker).parameters} - _NO_OPTIONS
     if unknown := sorted({*options} - names):
-        choices = ", ".join(sorted(names))
-        raise ConfigError(f"StreamDataset has no option {quoted(unknown[0])}; options are {choices}")
+        raise ConfigError(f"StreamDataset has no option {quoted(unknown[0])}; options are {', '.join(sorted(names))}")
     return options
 
 
@@ -388,4 +380,4 @@ def _refusing(error: VoltError) -> Iterator[dict[str, Any]]:
 
 
 def _iterated_again() -> StreamError:
-    return StreamError("the dataset has been iterated again, or loaded, since; take a new iterator")
+    return StreamError("the dataset has been iterated again, or has loaded a state; make a new iterator")

@@ -179,7 +179,7 @@ def write_recipe(name: str, folder: str | Path) -> list[Path]:
     Raises ConfigError if there is no such recipe, OutputError if one of the files exists.
     """
     if name not in RECIPES:
-        from volt.stream.config.yaml_document import near
+        from volt.stream.config.problems import near
 
         raise ConfigError(f"no example {name!r}; {near(name, list(RECIPES))}")
     configuration = resources.files("volt.stream").joinpath("recipes", f"{name}.yaml").read_text(encoding="utf-8")

@@ -270,8 +270,8 @@ def schema(
         typer.echo(expanded_file(expand, values=values_of(settings)).text, nl=False)
         return
     from volt.stream.config import schema as documented
+    from volt.stream.config.problems import near
     from volt.stream.config.schema import as_text
-    from volt.stream.config.yaml_document import near
     from volt.stream.transforms.registry import TRANSFORMS
 
     for name in names or []:

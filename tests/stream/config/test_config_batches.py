@@ -16,7 +16,7 @@ from volt.stream.config.configuration import load_config, parse_config
 
 ONE = "sources: {one: {path: a.tsv}}\nbatches:\n"
 TWO = ONE + "  fields: {src: v.volt, tgt: v.volt}\n"
-LEFT_OUT = "cannot be used with pack, whose rows have one length; remove one of them"
+LEFT_OUT = "cannot be used with pack, whose rows have one length; remove one"
 FULL = (
     TWO.replace("src: v.volt", "src: {vocabulary: w.volt, prefix: [<2en>]}")
     + """\
@@ -90,7 +90,7 @@ FAULTS: dict[str, tuple[str, int, str]] = {
     ),
     "on_long of packs": (
         ONE + "  fields: {a: v.volt}\n  pack: {length: 8, rows: 2}\n  on_long: report\n", 5,
-        "on_long: cannot be used with pack, whose rows have one length; remove one of them, or write it into pack",
+        "on_long: cannot be used with pack, whose rows have one length; remove one, or write it into pack",
     ),
     "two fields in packs": (
         TWO + "  pack: {length: 8, rows: 2}\n", 3, "batches.fields: src, tgt are 2, but packs contain one; remove",
@@ -114,17 +114,17 @@ FAULTS: dict[str, tuple[str, int, str]] = {
     "noise of sides": (TWO + "  max_tokens: 9\n  sort: sides\n  noise: 0.1\n", 6, "noise: cannot be used with sort"),
     "noise in order": (TWO + "  max_tokens: 9\n  noise: 0.1\n  shuffle: false\n", 5, "noise: is random, but shuffle"),
     "nothing between": (
-        TWO + "  max_tokens: 9\n  longest: 5\n  shortest: 6\n", 6, "shortest: is 6, more than longest, 5; no sample",
+        TWO + "  max_tokens: 9\n  longest: 5\n  shortest: 6\n", 6, "shortest: is 6, more than longest, 5; lower",
     ),
     "buckets that fall": (TWO + "  max_tokens: 9\n  buckets: [3, 3]\n", 5, "batches.buckets[2]: is 3, after 3; give"),
-    "a bucket too large": (TWO + "  max_tokens: 9\n  buckets: [3, 10]\n", 5, "buckets: the last is 10, more than max"),
+    "a bucket too large": (TWO + "  max_tokens: 9\n  buckets: [3, 10]\n", 5, "buckets: the last is 10, above max"),
     "no bucket": (TWO + "  max_tokens: 9\n  buckets: []\n", 5, "batches.buckets: is empty; give at least one"),
     "a source that is none": (
-        ONE + "  fields: {a: v.volt}\n  max_tokens: 9\n  left_pad_source: false\n", 5, "goes with two fields, and",
+        ONE + "  fields: {a: v.volt}\n  max_tokens: 9\n  left_pad_source: false\n", 5, "works only with two fields",
     ),
     "another order": (
         "sources: {one: {pair: {src: a, tgt: b}}}\nbatches: {fields: {tgt: v.volt, src: v.volt}, max_tokens: 9}\n", 2,
-        "batches.fields: tgt, src stand in another order than in source 'one', src, tgt; name the first field first",
+        "batches.fields: source 'one' has the order src, tgt; use the same order",
     ),
 }  # fmt: skip
 

@@ -9,7 +9,7 @@ import pytest
 from configurations import WMT
 
 from volt.errors import ConfigError
-from volt.stream.config.configuration import load_config, parse_config
+from volt.stream.config.configuration import load_config, parse_config, warnings_of
 from volt.stream.mixing.schedule import Schedule
 from volt.stream.reading.shards import probable_pairs
 from volt.stream.running.stream import Stream
@@ -122,11 +122,11 @@ def test_files_of_a_pair_that_are_mixed_are_warned_of(
 ) -> None:
     """Where names in one list differ in the language alone, a warning says how to write a pair; a pair has none."""
     assert probable_pairs(paths) == pairs
-    warnings = parse_config(f"sources: {{wmt: {{path: {json.dumps(paths)}}}}}").warnings
+    warnings = warnings_of(parse_config(f"sources: {{wmt: {{path: {json.dumps(paths)}}}}}").sources)
     assert len(warnings) == len(pairs)
     for warning, pair in zip(warnings, pairs, strict=True):
         assert f"write pair: {{src: {pair[0]}, tgt: {pair[1]}}}" in warning
-    assert parse_config("sources: {wmt: {pair: {src: a.no, tgt: a.sl}}}").warnings == ()
+    assert warnings_of(parse_config("sources: {wmt: {pair: {src: a.no, tgt: a.sl}}}").sources) == ()
 
 
 def test_tables_have_columns(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_each_key_that_differs_has_a_note() -> None:
         "tasks.taboo.n_shards", "tasks.valid.weight", "inputs.ted.size",
     }  # fmt: skip
     assert found.text.startswith("".join(f"# {note}\n" for note in found.notes))
-    assert any("of 64 samples each, which is a guess" in note for note in found.notes)
+    assert any("of 64 samples, which is a guess" in note for note in found.notes)
     assert not any("guess" in note for note in imported(OLD, path="o", batch_samples=32).notes)
     lonely = imported(OLD.replace("max_len", "wb_noise_temperature"), path="o").notes
     assert "meta.train.wb_noise_temperature: no task has a transform that takes it; it is omitted" in lonely
@@ -163,14 +163,14 @@ FAULTS = {
     "other weights": (
         ("[10, 20.5, 80]", "[10, 20]"),
         26,
-        "2 weights, and mixing_weight_schedule has 2 points; give one",
+        "2 weights for 2 points of mixing_weight_schedule; give one",
     ),
     "no target": (
         ("tgt: b.et, ", ""),
         38,
-        "inputs.more: task enet is of type para; give src and tgt, and no other file",
+        "inputs.more: task enet is of type para; give only src and tgt",
     ),
-    "both spellings": (("trg: /data", "tgt: x, trg: /data"), 37, "give src and tgt, and no other file"),
+    "both spellings": (("trg: /data", "tgt: x, trg: /data"), 37, "give only src and tgt"),
     "two languages": (
         ("trg_lang: et", "trg_lang: et, tgt_lang: et"),
         28,
@@ -210,15 +210,14 @@ def test_what_the_new_file_still_lacks_is_told() -> None:
     assert lacking != OLD
     notes = imported(lacking, path="o").notes
     assert (
-        "meta.train.vocab_path: is missing; switchout takes it as vocabulary, and cannot do without: add defaults: "
-        "{switchout: {vocabulary: FILE}}"
+        "meta.train.vocab_path: is missing, but switchout needs it; add defaults: {switchout: {vocabulary: FILE}}"
     ) in notes
     for name, option in (
         ("sentencepiece", "model"),
         ("morfessor_em", "model"),
         ("deterministic_segmentation", "table"),
     ):
-        assert any(f"{name} takes it as {option}" in note for note in notes)
+        assert any(f"{name} needs it; add defaults: {{{name}: {{{option}: FILE}}}}" in note for note in notes)
         assert option in transform_schema(name)["required"]
 
 
@@ -242,7 +241,7 @@ def test_inputs_that_are_not_there_are_told(tmp_path: Path, monkeypatch: pytest.
     assert imported(old, path="o").notes == ()
 
 
-@pytest.mark.parametrize(("points", "error_text"), [([7], "has 1 point;"), ([7, 9], "has 2 points;")])
+@pytest.mark.parametrize(("points", "error_text"), [([7], "for 1 point of"), ([7, 9], "for 2 points of")])
 def test_numbers_of_points_are_counted(points: list[int], error_text: str) -> None:
     """One is a point, two are points."""
     old = f"meta: {{train: {{mixing_weight_schedule: {points}}}}}\ntasks: {{a: {{type: mono, weight: [1, 2, 3, 4]}}}}\n"

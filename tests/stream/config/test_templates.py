@@ -137,9 +137,11 @@ def test_every_place_has_a_value_and_every_value_a_place() -> None:
     """A key without a value is told with its line, a value without a place with the key that was meant."""
     with pytest.raises(ConfigError, match=r"a:2: \{\{src\}\} has no value; set src, or write \{% raw"):
         expanded("seed: 1\nx: {{src}}", path="a")
-    with pytest.raises(ConfigError, match=r"a: no place for 'scr': the file has no \{\{scr\}\}; did you mean src\?"):
+    with pytest.raises(
+        ConfigError, match=r"a: the value 'scr' is not used: the file has no \{\{scr\}\}; did you mean src\?"
+    ):
         expanded("x: {{src}}", {"scr": "de"}, path="a")
-    with pytest.raises(ConfigError, match=r"no place for 'src'.* remove it"):
+    with pytest.raises(ConfigError, match=r"the value 'src' is not used.* remove it"):
         expanded("x: 1", {"src": "de"}, path="a")
     assert expanded("{{src|default('de')}}{% if tgt is defined %}x{% endif %}", path="a").text == "de"
     assert expanded("{% raw %}{{src}}{% endraw %}", path="a").text == "{{src}}"

@@ -234,7 +234,7 @@ def test_the_others_may_have_no_weight(zero: Weight) -> None:
     [
         ([0.0, 0.0], "all weights are 0 at sample 0"),
         ([Schedule(((0, 1.0), (5, 0.0)))], "all weights are 0 at sample 5"),
-        ([1.0, 1e-25], "rounds to nothing"),
+        ([1.0, 1e-25], "rounds to 0"),
     ],
 )
 def test_weights_that_ask_for_nothing_are_refused(weights: list[Weight], message: str) -> None:

@@ -239,7 +239,7 @@ FAULTS: dict[str, tuple[Any, type[Exception], str]] = {
         r"/nowhere/t.yaml: cannot be read",
     ),
     "another type": (lambda path: Translation(path, 3), ConfigError, r"task is 3"),
-    "no template": (lambda path: Translation(path, "dev", values={"a": 1}), ConfigError, "no place for 'a'"),
+    "no template": (lambda path: Translation(path, "dev", values={"a": 1}), ConfigError, "the value 'a' is not used"),
     "one line": (lambda path: Translation(path, "dev").input("low"), ConfigError, "give a list of lines"),
     "two lines in one": (
         lambda path: Translation(path, "dev").input(["a", "b\nc"]),

@@ -147,7 +147,7 @@ def test_two_runs_do_no_harm(tmp_path: Path) -> None:
     lock = tmp_path / "s" / "auto_en" / ".lock"
     with (
         locked(lock),
-        pytest.raises(StreamError, match=r"auto_en: another process is writing shards there; wait until"),
+        pytest.raises(StreamError, match=r"auto_en: another process is writing shards there; wait, or"),
     ):
         shard([task], tmp_path / "s")
     assert [path.name for path in (tmp_path / "s").rglob("*")] == ["auto_en", ".lock"]
@@ -179,9 +179,7 @@ def test_inputs_are_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(made.paths[0])
     for path in (made.paths[0], f"{tmp_path}/s/../s/auto_en/00000.mono", f"{tmp_path}/link"):
         task = Task("auto_en", "mono", (Input("i", (("mono", path),)),))
-        with pytest.raises(
-            ConfigError, match=r": is read, and lies in .*auto_en, which is written; name another folder"
-        ):
+        with pytest.raises(ConfigError, match=r": is in .*auto_en, which is written; name another folder"):
             shard([task], tmp_path / "s", compress="none")
     assert Path(made.paths[0]).read_bytes() == b"x\n"
 

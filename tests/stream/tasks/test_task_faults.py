@@ -57,19 +57,19 @@ FAULTS = {
     ),
     "empty input": (HEAD.replace("{src: a.de, tgt: a.en}", "{}"), 7, "inputs.wmt: key 'src' is missing; type para"),
     "para without tgt": (HEAD.replace(", tgt: a.en", ""), 7, "key 'tgt' is missing; type para needs src and tgt"),
-    "para with mono": (HEAD.replace("}", ", mono: a}"), 7, "wmt.mono: does not go with type para; give src and tgt"),
-    "mono with src": (other("inputs: {i: {src: a}}"), 10, "inputs.i.src: does not go with type mono; give mono"),
+    "para with mono": (HEAD.replace("}", ", mono: a}"), 7, "wmt.mono: cannot be used with type para; give src and tgt"),
+    "mono with src": (other("inputs: {i: {src: a}}"), 10, "inputs.i.src: cannot be used with type mono; give mono"),
     "other number of files": (
-        HEAD.replace("src: a.de", "src: [a.de, b.de]"), 7, "wmt.tgt: src has 2 files and tgt 1 file; give as many"
+        HEAD.replace("src: a.de", "src: [a.de, b.de]"), 7, "wmt.tgt: has 1 file, but src has 2; give as many"
     ),
-    "a pattern for a side": (HEAD.replace("a.de", "'*.de'"), 7, "wmt.src: *.de: one file belongs to a field"),
+    "a pattern for a side": (HEAD.replace("a.de", "'*.de'"), 7, "wmt.src: *.de: a field takes one file"),
     "shared by nobody": (other("share_inputs: auta"), 10, "share_inputs: no task 'auta'; did you mean auto?"),
     "shared with itself": (other("share_inputs: mono"), 10, "share_inputs: names the task itself; name another"),
     "shared in a chain": (
         other("share_inputs: auto2") + "  auto2: {type: mono, share_inputs: auto}\n", 10,
-        "share_inputs: auto2 has no inputs of its own, but shares the inputs of auto; name the task that has them",
+        "share_inputs: auto2 has no inputs of its own; name the task whose inputs it shares, auto",
     ),
-    "shared with another type": (other("share_inputs: de_en"), 10, "de_en is of type para, but this task is of type"),
+    "shared with another type": (other("share_inputs: de_en"), 10, "de_en is of type para, this task of type"),
     "shared beside inputs": (
         other("share_inputs: auto\n    inputs: {i: {mono: a}}"), 11, "inputs: cannot be used with share_inputs"
     ),
@@ -81,7 +81,7 @@ FAULTS = {
     "a negative weight": (task("weight: [1, -2, 3]"), 4, "weight -2.0 must be 0 or more, and finite"),
     "weights that are all 0": (task("weight: [0, 0, 0]"), 4, "every weight of its schedule is 0; give one above 0"),
     "weights without a schedule": (
-        task("weight: [1, 2]").split("\n", 2)[2], 6, "a list of weights, but no schedule says when"
+        task("weight: [1, 2]").split("\n", 2)[2], 6, "a list of weights needs a schedule"
     ),
     "weight of validation": (
         task("split: valid\n    weight: 2"), 9, "weight: has no effect in split valid, whose lines are read once each"
@@ -90,7 +90,7 @@ FAULTS = {
     "points that repeat": (schedule("{points: [20, 20]}"), 1, "points[2]: 20 is not above 20, which it follows"),
     "point 0": (schedule("{points: [0]}"), 1, "schedule.points[1]: 0 is not above 0; let points rise"),
     "half a sample": (schedule("{points: [0.5]}"), 1, "schedule.points[1]: should be a valid integer"),
-    "a point beyond": (schedule(f"{{points: [{1 << 62}]}}"), 1, "samples are more than can be counted"),
+    "a point beyond": (schedule(f"{{points: [{1 << 62}]}}"), 1, "samples are too many to count"),
     "no points": (schedule("{points: []}"), 1, "schedule.points: is empty; give at least one"),
     "batches of no size": (
         schedule("{points: [1], unit: batches}"), 1, "schedule.unit: batches have no size; give batch_samples"

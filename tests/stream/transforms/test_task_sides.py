@@ -110,7 +110,7 @@ def test_no_line_is_lost_at_validation() -> None:
 def test_a_transform_without_options_takes_none() -> None:
     """An option is refused where it stands, as one that the transform does not know."""
     with pytest.raises(
-        ConfigError, match=r"^stream.yaml:1: .*duplicate_mono.5: unknown key; there is none here; remove it"
+        ConfigError, match=r"^stream.yaml:1: .*duplicate_mono.5: unknown key; no key is allowed; remove it"
     ):
         parse_config("{sources: {a: {path: a, transforms: [duplicate_mono: 5]}}}")
 

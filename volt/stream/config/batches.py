@@ -1,21 +1,20 @@
 """The section `batches` of a configuration → the options of samples and batches, as plain values.
 
-They become arguments of `volt.batches`. Mistakes that only the latter detects, such as a token that a vocabulary lacks,
-get their line from `naming`.
+`volt.batches` takes them as arguments. It detects further mistakes, such as a token that is not in the vocabulary;
+`Batches.naming` adds the file's name and line to its errors.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
-from volt.errors import VoltError
 from volt.files.paths import exists
-from volt.stream.config.yaml_document import Document, Notes, Place, as_error
+from volt.stream.config.problems import Notes
+from volt.stream.config.yaml_document import Document, Place
 from volt.stream.reading.source import Source
 
 if TYPE_CHECKING:
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
 _SECTION: Place = ("batches",)
 _SAMPLES = ("holds", "bos", "eos", "max_length", "beyond", "unknown")
 _LAYOUT = ("pad_to_multiple", "left_pad_source", "left_pad_target", "dtype")
-_PADDING = ("pad_to_multiple", "left_pad_source", "left_pad_target")  # where rows are of any length
-_KEYS = {"longest": "max_length", "shortest": "min_length"}  # what the file calls otherwise than `token_batches`
+_PADDING = ("pad_to_multiple", "left_pad_source", "left_pad_target")  # only for rows of different lengths
+_KEYS = {"longest": "max_length", "shortest": "min_length"}  # key of the file → argument of `token_batches`
 _BY_TOKENS = (
     "max_tokens", "max_sentences", "multiple", "sort", "noise", "longest", "shortest", "buckets", "on_long",
     "shuffle",
@@ -35,10 +34,11 @@ _BY_TOKENS = (
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """The section `batches`; its values by field, or as arguments of a class of `volt.batches`.
+    """The section `batches`: values by field, and keyword arguments of classes of `volt.batches`.
 
-    prefix: field → the tokens put before its samples.
-    samples: `SampleFormat`; by_tokens: `ByTokens`; by_packs: `ByPacks`, or None; layout: `Layout`.
+    vocabularies: field → the path of its vocabulary; prefix: field → the tokens before each of its samples.
+    samples, layout: arguments of `SampleFormat` and `Layout`.
+    by_tokens, by_packs: arguments of `ByTokens` or `ByPacks`; None for the class that is not used.
     """
 
     vocabularies: Mapping[str, str]
@@ -53,49 +53,41 @@ class Batches:
 
     @contextmanager
     def naming(self, *place: str) -> Iterator[None]:
-        """Raise an error of the block as a ConfigError with the file's name and line; `place` is a key of the section.
+        """Raise the block's VoltError as a ConfigError with file and line. place: the key that the error is about
 
+        >>> from volt.errors import ConfigError
         >>> document = Document("stream.yaml", {}, {("batches", "pad"): 7})
         >>> with Batches({}, {}, {}, None, None, {}, "<pad>", 1, document).naming("pad"):
-        ...     raise VoltError("no such token; name another")
+        ...     raise ConfigError("no such token; name another")
         Traceback (most recent call last):
             ...
         volt.errors.ConfigError: stream.yaml:7: batches.pad: no such token; name another
         """
-        try:
+        notes = Notes(self.document)
+        with notes.catching(self.document.nearest((*_SECTION, *place)), _SECTION):
             yield
-        except VoltError as error:
-            message, notes = str(error), Notes(self.document)
-            option = re.match(r"\w+", message)
-            is_of_section = option is not None and (*_SECTION, option[0]) in self.document.lines
-            nearest = _SECTION if is_of_section else self.document.nearest((*_SECTION, *place))
-            notes.note(error, nearest)
-            raise as_error(notes.problems, self.document) from None
+        if notes.problems:
+            raise notes.error()
 
 
 def batches_of(options: BatchesOptions, maker: Sources, sources: Sequence[Source]) -> Batches:
-    """Check the section and note its mistakes; `sources` are the stream's, whose fields may have names."""
-    from volt.stream.config.models import FieldOptions
-
+    """Check the section `batches` and note its mistakes. sources: the sources of the stream"""
     notes = maker.notes
     _check_kind(options, notes)
     _check_values(options, notes)
-    fields = {
-        name: FieldOptions(vocabulary=one) if isinstance(one, str) else one for name, one in options.fields.items()
-    }
-    _check_names([*fields], sources, notes)
+    _check_names([*options.fields], sources, notes)
     if options.window == "epoch":
         _check_epoch(sources, notes)
     vocabularies = dict[str, str]()
-    for name, one in fields.items():
+    for name, one in options.fields.items():
         place = notes.document.nearest((*_SECTION, "fields", name, "vocabulary"))
-        path = vocabularies[name] = maker.file(one.vocabulary, place)
+        path = vocabularies[name] = notes.file(one.vocabulary, place)
         if maker.check_files and not any(map(exists, (path, f"{path}.model"))):
             notes.add(place, f"{path}: no such file; check the path")
     by_tokens = {_KEYS.get(key, key): getattr(options, key) for key in _BY_TOKENS}
     return Batches(
         vocabularies,
-        {name: tuple(one.prefix) for name, one in fields.items() if one.prefix},
+        {name: tuple(one.prefix) for name, one in options.fields.items() if one.prefix},
         {key: getattr(options, key) for key in _SAMPLES},
         by_tokens if options.pack is None else None,
         None if options.pack is None else {**options.pack.model_dump(), "shuffle": options.shuffle},
@@ -115,18 +107,14 @@ def _check_epoch(sources: Sequence[Source], notes: Notes) -> None:
 def _check_kind(options: BatchesOptions, notes: Notes) -> None:
     if options.pack is None:
         if options.max_tokens is None:
-            place, instead = (*_SECTION, "max_tokens"), "give it, or pack: {length: N, rows: N}"
-            if place in notes.document.lines:
-                notes.add(place, f"is null; {instead}")
-            else:
-                notes.add(_SECTION, f"key 'max_tokens' is missing; {instead}")
+            place = notes.document.nearest((*_SECTION, "max_tokens"))
+            notes.add(place, "key 'max_tokens' is missing; give it, or pack: {length: N, rows: N}")
         if len(options.fields) == 1 and "left_pad_source" in options.model_fields_set:
-            notes.add((*_SECTION, "left_pad_source"), "goes with two fields, and there is one; say left_pad_target")
+            notes.add((*_SECTION, "left_pad_source"), "works only with two fields; use left_pad_target for one")
         return
     for key in ({*_BY_TOKENS, *_PADDING} - {"shuffle"}) & options.model_fields_set:
         instead = ", or write it into pack" * (key == "on_long")
-        message = f"cannot be used with pack, whose rows have one length; remove one of them{instead}"
-        notes.add((*_SECTION, key), message)
+        notes.add((*_SECTION, key), f"cannot be used with pack, whose rows have one length; remove one{instead}")
 
 
 def _check_values(options: BatchesOptions, notes: Notes) -> None:
@@ -141,13 +129,12 @@ def _check_values(options: BatchesOptions, notes: Notes) -> None:
         if after <= before:
             notes.add((*_SECTION, "buckets", place), f"is {after:,}, after {before:,}; give lengths that rise")
     if values and options.max_tokens is not None and values[-1] > options.max_tokens:
-        message = f"the last is {values[-1]:,}, more than max_tokens, {options.max_tokens:,}; remove it"
-        notes.add((*_SECTION, "buckets"), message)
-    limits = [(value, key) for key in ("longest", "max_tokens") if (value := getattr(options, key)) is not None]
-    limit, key = min(limits, key=lambda one: one[0], default=(options.shortest, ""))
-    if options.shortest > limit:
-        message = f"is {options.shortest}, more than {key}, {limit}; no sample is of such size"
-        notes.add((*_SECTION, "shortest"), message)
+        notes.add(
+            (*_SECTION, "buckets"), f"the last is {values[-1]:,}, above max_tokens, {options.max_tokens:,}; remove it"
+        )
+    for key in ("longest", "max_tokens"):
+        if options.shortest > (limit := getattr(options, key) or options.shortest):
+            notes.add((*_SECTION, "shortest"), f"is {options.shortest}, more than {key}, {limit}; lower it")
 
 
 def _check_names(names: Sequence[str], sources: Sequence[Source], notes: Notes) -> None:
@@ -155,12 +142,9 @@ def _check_names(names: Sequence[str], sources: Sequence[Source], notes: Notes) 
     if len(names) > (most := 1 if (*_SECTION, "pack") in notes.document.lines else 2):
         message = "packs contain one" if most == 1 else "batches have a source and a target, or one"
         notes.add(place, f"{', '.join(names)} are {len(names)}, but {message}; remove the others")
-    for name in names:
-        if not name.isidentifier():
-            notes.add((*place, name), f"{name!r} is not a name for a field; give a word, such as src")
+    notes.check_names(names, place)
     for source in sources:
         known = [name for name in source.names if name in names]
         if known != [name for name in names if name in source.names]:
-            message = f"stand in another order than in source {source.name!r}, {', '.join(source.names)}"
-            notes.add(place, f"{', '.join(names)} {message}; name the first field first")
+            notes.add(place, f"source {source.name!r} has the order {', '.join(source.names)}; use the same order")
             return

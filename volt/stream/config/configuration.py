@@ -21,10 +21,11 @@ from volt.errors import VoltError
 from volt.files.atomic import check_distinct
 from volt.files.paths import expand
 from volt.stream.config.batches import Batches, batches_of
+from volt.stream.config.problems import Notes
 from volt.stream.config.sources import Sources, sampling_of, sources_by_pattern
 from volt.stream.config.tasks import LANGUAGES, NAMES, Selection, Tasks, defaults_of, selected
 from volt.stream.config.templates import parse_template, read
-from volt.stream.config.yaml_document import Document, Notes, as_error
+from volt.stream.config.yaml_document import Document
 from volt.stream.mixing.mixture import Mixture, Sampling
 from volt.stream.reading.error_policy import ErrorPolicy, check_quarantine
 from volt.stream.reading.shards import probable_pairs
@@ -41,13 +42,13 @@ Ends = Literal["stop", "drop"]
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """A configuration file: the arguments of a `Stream`, by name, and the tasks.
+    """The content of a configuration file: the arguments of a `Stream`, and the tasks.
 
-    files: the transforms' loaded files.
-    tasks: all tasks of the file, of both splits; shards: the folder of their shards.
+    files: the files that transforms have loaded.
+    tasks: the tasks of both splits; shards: the folder of their shards.
     named: the files and globs of all sources, tasks, transforms and batches, selected or not.
-    mix: the mixture by numbers of lines; None if the sources have weights.
-    batches: the section for trainers.
+    mix: how to derive the weights from numbers of lines; None if the sources have weights.
+    batches: the section `batches`.
     """
 
     sources: tuple[Source, ...]
@@ -69,11 +70,6 @@ class Configuration:
         """The arguments of a `Stream`, by name."""
         others = ("tasks", "shards", "named", "batches")
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in others}
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """The warnings of `warnings_of` about the sources."""
-        return warnings_of(self.sources)
 
 
 def warnings_of(sources: Iterable[Source]) -> tuple[str, ...]:
@@ -103,15 +99,13 @@ def load_config(
     user_code: whether it may name Python files, which are run to be checked
     values: placeholder → its value, if the file is a template
     split: "train" for training, "valid" for validation: each line once, without noise
-    tasks: the names of the tasks to read; by default all of the split. For "valid", they may be of either split
+    tasks: the names of the tasks to read; all of the split by default. "valid" also reads tasks of the split "train"
     use_shards: whether tasks are read from the folder `shards`
     check_files: whether files of sources, tasks and shards must exist
     """
     selection = Selection.of(split, tasks)
     document = read(path, values=values)
-    return _configuration(
-        document, Path(path).parent, selection, check_files=check_files, user_code=user_code, use_shards=use_shards
-    )
+    return _configuration(document, selection, check_files=check_files, user_code=user_code, use_shards=use_shards)
 
 
 def parse_config(
@@ -127,7 +121,7 @@ def parse_config(
     (Lower(fields=(1,), if_cased=None),)
     """
     selection, document = Selection.of(split, tasks), parse_template(text, path=path, values=values)
-    return _configuration(document, Path(path).parent, selection, user_code=user_code)
+    return _configuration(document, selection, user_code=user_code)
 
 
 def config_of_values(value: dict[str, Any], *, path: str) -> Configuration:
@@ -135,27 +129,26 @@ def config_of_values(value: dict[str, Any], *, path: str) -> Configuration:
 
     path: the configuration's name in errors
     """
-    return _configuration(Document(path, value, {}), Path(), Selection(), check_files=True, user_code=False)
+    return _configuration(Document(path, value, {}), Selection(), check_files=True, user_code=False)
 
 
 def _configuration(
-    document: Document, folder: Path, selection: Selection, *, check_files: bool = False, user_code: bool = True,
+    document: Document, selection: Selection, *, check_files: bool = False, user_code: bool = True,
     use_shards: bool = True,
 ) -> Configuration:  # fmt: skip
     from volt.stream.config.models import StreamOptions
 
     notes, files = Notes(document), LoadedFiles()
-    maker = Sources(notes, folder, files, check_files=check_files, user_code=user_code)
+    maker = Sources(notes, files, check_files=check_files, user_code=user_code)
     options = cast("StreamOptions | None", notes.checked(StreamOptions, document.value, ()))
     _check_that_lines_come(document.value, notes)
     if options is None:
         _check_transforms(document.value, maker)
-        raise as_error(notes.problems, document)
-    cache = None if options.cache is None else Path(maker.file(options.cache, ("cache",)))
-    shards = None if options.shards is None else Path(maker.file(options.shards, ("shards",)))
-    others = [
-        maker.source(name, source, options.transforms, ("sources", name)) for name, source in options.sources.items()
-    ]
+        raise notes.error()
+    cache = None if options.cache is None else Path(maker.notes.file(options.cache, ("cache",)))
+    shards = None if options.shards is None else Path(maker.notes.file(options.shards, ("shards",)))
+    named = options.sources.items()
+    others = [maker.source(name, source, options.transforms, ("sources", name)) for name, source in named]
     others += sources_by_pattern(maker, options, cache)
     pairs = Tasks(maker, options, shards if use_shards else None).with_sources()
     sources = selected(pairs, [source for source in others if source], selection, notes)
@@ -164,13 +157,13 @@ def _configuration(
     if not notes.problems:
         _check_together(sources, policy, maker)
     if notes.problems or policy is None:
-        raise as_error(notes.problems, document)
+        raise notes.error()
     tasks = tuple(task for task, _ in pairs)
-    named = _named([*filter(None, others), *(source for _, source in pairs)], tasks, batches)
+    paths = _named([*filter(None, others), *(source for _, source in pairs)], tasks, batches)
     ends: Ends = "drop" if selection.split == "valid" else options.ends
     return Configuration(
         tuple(sources), options.seed, ends, options.workers, options.time_limit, policy, cache, files, tasks,
-        shards, named, mix if selection.split == "train" else None, batches,
+        shards, paths, mix if selection.split == "train" else None, batches,
     )  # fmt: skip
 
 
@@ -206,7 +199,7 @@ def _check_transforms(value: object, maker: Sources) -> None:
 def _policy(options: StreamOptions, maker: Sources) -> ErrorPolicy | None:
     values, place = options.errors.model_dump(), ("errors", "quarantine")
     if values["quarantine"] is not None:
-        values["quarantine"] = maker.file(values["quarantine"], place)
+        values["quarantine"] = maker.notes.file(values["quarantine"], place)
     policy = cast("ErrorPolicy | None", maker.notes.build(ErrorPolicy, ("errors",), **values))
     if maker.check_files and policy is not None and policy.quarantine is not None:
         with maker.notes.catching(place):
@@ -226,7 +219,5 @@ def _check_together(sources: Sequence[Source], policy: ErrorPolicy | None, maker
 def _named(sources: Sequence[Source], tasks: Sequence[Task], batches: Batches | None) -> tuple[str, ...]:
     paths = [path for source in sources for path in source.paths]
     paths += [path for task in tasks for inputs in task.inputs for path in inputs.paths]
-    steps = [step for kind in (sources, tasks) for one in kind for step in one.transforms]
-    return tuple(
-        dict.fromkeys([*paths, *map(str, files_of(steps)), *(batches.vocabularies.values() if batches else ())])
-    )
+    paths += map(str, files_of([step for kind in (sources, tasks) for one in kind for step in one.transforms]))
+    return tuple(dict.fromkeys([*paths, *(batches.vocabularies.values() if batches else ())]))

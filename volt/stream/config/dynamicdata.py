@@ -1,6 +1,6 @@
-"""Convert a configuration of OpenNMT-py's dynamicdata loader into one of a stream with tasks, and note differences.
+"""Convert a configuration of OpenNMT-py's dynamicdata loader (the original) into a configuration of VOLT's streams.
 
-`OldOptions` checks the keys of the original; `PARAMETERS` maps its parameters to the options of transforms.
+`OldOptions` checks the original's keys. `PARAMETERS` maps its parameters to the options of transforms.
 """
 
 from __future__ import annotations
@@ -9,62 +9,46 @@ import glob
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import yaml
+from pydantic import create_model
 
 from volt.display import counted
 from volt.errors import ConfigError, shown_path
 from volt.files.paths import exists, expand_user
 from volt.stream.config.models import Model
+from volt.stream.config.problems import Notes, near
 from volt.stream.config.templates import parse_template
-from volt.stream.config.yaml_document import Notes, Place, as_error, near
+from volt.stream.config.yaml_document import Place
 from volt.stream.tasks.task import SIDES
 from volt.urls import url_of
 
 
-class OldShard(Model):
-    """Options of shards."""
-
-    rootdir: str | None = None
-    share_vocab: bool | None = None
-    shard_size: int | None = None
-    initial_shards: int | None = None
-    compress: bool | None = None
-    pretokenize: bool | None = None
-    predetokenize: bool | None = None
+def _optional(model: str, /, **kinds: Any) -> Any:
+    """Return a model of optional keys. kinds: key → its type"""
+    return create_model(model, __base__=Model, **{key: (kind | None, None) for key, kind in kinds.items()})  # type: ignore[call-overload]
 
 
-class OldTrain(Model):
-    """Options of all tasks in training."""
-
-    name: str | None = None
-    vocab_path: str | None = None
-    segmentation_model: str | None = None
-    mixing_weight_schedule: int | list[int] | None = None
-    reverse: bool | None = None
-    drop_temperature: float | None = None
-    reorder_max_dist: float | None = None
-    switchout_temperature: float | None = None
-    wb_noise_temperature: float | None = None
-    insertion_temperature: float | None = None
-    seg_n_samples: int | None = None
-    seg_theta: float | None = None
-    max_len: int | None = None
+OldShard = _optional(
+    "OldShard", rootdir=str, share_vocab=bool, shard_size=int, initial_shards=int, compress=bool, pretokenize=bool,
+    predetokenize=bool,
+)  # fmt: skip
+OldTrain = _optional(
+    "OldTrain", name=str, vocab_path=str, segmentation_model=str, mixing_weight_schedule=int | list[int], reverse=bool,
+    drop_temperature=float, reorder_max_dist=float, switchout_temperature=float, wb_noise_temperature=float,
+    insertion_temperature=float, seg_n_samples=int, seg_theta=float, max_len=int,
+)  # fmt: skip
 
 
 class OldMeta(Model):
-    """Options of all tasks."""
-
-    shard: OldShard = OldShard()
-    train: OldTrain = OldTrain()
+    shard: OldShard = OldShard()  # type: ignore[valid-type]
+    train: OldTrain = OldTrain()  # type: ignore[valid-type]
 
 
 class OldTaskMeta(Model):
-    """The languages of a task."""
-
     src_lang: str | None = None
     trg_lang: str | None = None
     tgt_lang: str | None = None
@@ -72,8 +56,6 @@ class OldTaskMeta(Model):
 
 
 class OldTask(Model):
-    """A task."""
-
     type: Literal["para", "mono"]
     split: Literal["train", "valid"] = "train"
     weight: float | list[float] | None = None
@@ -84,8 +66,6 @@ class OldTask(Model):
 
 
 class OldInput(Model):
-    """A corpus."""
-
     src: str | None = None
     tgt: str | None = None
     trg: str | None = None
@@ -95,8 +75,6 @@ class OldInput(Model):
 
 
 class OldOptions(Model):
-    """A whole configuration."""
-
     meta: OldMeta = OldMeta()
     tasks: dict[str, OldTask]
     inputs: dict[str, OldInput]
@@ -109,7 +87,7 @@ _NAMES = (
     "duplicate_mono", "reorder", "drop", *_TAKES_VOCABULARY, "lang_prefix_both", "deterministic_segmentation",
     "filter_too_long", *_SAMPLERS,
 )  # fmt: skip
-# A parameter of the original → the transforms that take it here, and what it is called there.
+# A parameter of the original → the transforms of VOLT that take it → their option.
 PARAMETERS: dict[str, dict[str, str]] = {
     "drop_temperature": {"drop": "temperature"},
     "reorder_max_dist": {"reorder": "max_dist"},
@@ -125,24 +103,24 @@ PARAMETERS: dict[str, dict[str, str]] = {
 _PATHS = ("segmentation_model", "vocab_path")
 # Keys without a counterpart, or with another meaning.
 _SHARD_NOTES = {
-    "rootdir": "shards are not needed here, and the original's are not read; for shards add `shards: FOLDER`, and run "
+    "rootdir": "VOLT needs no shards, and does not read the original's; to write shards, add `shards: FOLDER`, and run "
     "volt shard",
-    "share_vocab": "words are counted task by task here; which sides share a vocabulary is said where it is made",
-    "shard_size": "how many lines a shard has follows from n_shards here",
-    "initial_shards": "the number of shards follows from the lines here; n_shards of a task sets it",
-    "compress": "how shards are packed is said to volt shard",
-    "pretokenize": "nothing here runs pyonmttok; tokenise the inputs before, and whatever is to be translated",
-    "predetokenize": "nothing here undoes pyonmttok; detokenise the inputs before",
+    "share_vocab": "VOLT counts the words of each task; choose which sides share a vocabulary when you make it",
+    "shard_size": "VOLT derives the number of lines of a shard from n_shards",
+    "initial_shards": "VOLT derives the number of shards from the lines, unless the task has n_shards",
+    "compress": "it is an option of the command volt shard",
+    "pretokenize": "VOLT does not run pyonmttok; tokenise the inputs, and the text to translate, before",
+    "predetokenize": "VOLT does not undo pyonmttok; detokenise the inputs before",
 }
 _TRAIN_NOTES = {
-    "name": "transforms are not saved here, so that nothing needs a name",
-    "vocab_path": "the file is the vocabulary that noise draws tokens from; see that it is one that VOLT reads",
-    "reverse": "the files of src and tgt are swapped here; look at src_lang and tgt_lang, which are as they were",
+    "name": "VOLT does not save transforms, so they need no name",
+    "vocab_path": "noise draws tokens from this vocabulary; check that VOLT can read the file",
+    "reverse": "the files of src and tgt are swapped; check src_lang and tgt_lang, which are unchanged",
 }
 
 
 class Imported(NamedTuple):
-    """The new configuration, with the notes as comments, and a note for each different key."""
+    """text: the new configuration, with the notes as comments; notes: one for each key whose meaning differs."""
 
     text: str
     notes: tuple[str, ...]
@@ -152,7 +130,7 @@ def imported(
     text: str, *, path: str, values: Mapping[str, object] | None = None, folder: str | Path = "",
     batch_samples: int | None = None, check_files: bool = False,
 ) -> Imported:  # fmt: skip
-    """Convert a configuration of the original. Raises ConfigError with the line of every mistake.
+    """Convert a configuration of dynamicdata. Raises ConfigError with the line of every mistake.
 
     path: the original's name in errors
     values: placeholder → text or a number, if the original is a template
@@ -176,16 +154,15 @@ def imported(
     notes = Notes(document)
     options = notes.checked(OldOptions, document.value, ())
     if options is None:
-        for index, problem in enumerate(notes.problems):
-            if problem.place[:1] == ("tasks",) and problem.place[2:] == ("inputs",):
-                entry = f"{{NAME: {{src: FILE, tgt: FILE, task: {problem.place[1]}}}}}"
-                message = f"inputs stand at the top level: inputs: {entry}; move them there"
-                notes.problems[index] = replace(problem, message=message)
-        raise as_error(notes.problems, document)
+        for index, (place, _) in enumerate(notes.problems):
+            if place[:1] == ("tasks",) and place[2:] == ("inputs",):
+                entry = f"{{NAME: {{src: FILE, tgt: FILE, task: {place[1]}}}}}"
+                notes.problems[index] = place, f"inputs stand at the top level: inputs: {entry}; move them there"
+        raise notes.error()
     reader = _Reader(options, notes, Path(folder), batch_samples, check_files)
     data = {key: value for key, value in reader.converted() if value}
     if notes.problems:
-        raise as_error(notes.problems, document)
+        raise notes.error()
     comments = "".join(f"# {remark}\n" for remark in reader.remarks)
     new = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
     return Imported(comments + new, tuple(reader.remarks))
@@ -199,7 +176,7 @@ def _plain(value: Any) -> Any:
 class _Reader:
     """Converts the checked options of the original; `remarks` collects the differences."""
 
-    options: OldOptions
+    options: Any  # an OldOptions
     notes: Notes
     folder: Path
     batch_samples: int | None
@@ -209,17 +186,14 @@ class _Reader:
     def converted(self) -> Iterator[tuple[str, Any]]:
         """Yield the keys of the new configuration, and their values."""
         meta = self.options.meta
-        for where, notes, values in (
-            ("shard", _SHARD_NOTES, dict(meta.shard)), ("train", _TRAIN_NOTES, dict(meta.train)),
-        ):  # fmt: skip
-            self.remarks += (
-                f"meta.{where}.{key}: {note}" for key, note in notes.items() if values.get(key) not in (None, False)
-            )
+        for where, notes, values in (("shard", _SHARD_NOTES, meta.shard), ("train", _TRAIN_NOTES, meta.train)):
+            used = (key for key in notes if getattr(values, key) not in (None, False))
+            self.remarks += (f"meta.{where}.{key}: {notes[key]}" for key in used)
         yield "defaults", self._defaults()
         if points := self._points:
             size = self.batch_samples or 64
             guess = "" if self.batch_samples else ", which is a guess: set batch_samples to what yours have"
-            message = f"its points count minibatches, of {counted(size, 'sample')} each{guess}"
+            message = f"its points count minibatches of {counted(size, 'sample')}{guess}"
             self.remarks.append(f"meta.train.mixing_weight_schedule: {message}")
             yield "schedule", {"points": points, "unit": "batches", "batch_samples": size}
         yield "tasks", {name: self._task(name, task) for name, task in self.options.tasks.items()}
@@ -247,8 +221,8 @@ class _Reader:
                 if value is not None:
                     result.setdefault(name, {})[option] = self._path(value) if key in _PATHS else _plain(value)
                 elif key in _PATHS:
-                    message = f"is missing; {name} takes it as {option}, and cannot do without"
-                    missing.append(f"meta.train.{key}: {message}: add defaults: {{{name}: {{{option}: FILE}}}}")
+                    remedy = f"add defaults: {{{name}: {{{option}: FILE}}}}"
+                    missing.append(f"meta.train.{key}: is missing, but {name} needs it; {remedy}")
         self.remarks += missing
         return result
 
@@ -292,9 +266,8 @@ class _Reader:
         if not isinstance(task.weight, list):
             return _plain(task.weight)
         if len(task.weight) != len(self._points) + 1:
-            n_points = counted(len(self._points), "point")
-            message = f"{counted(len(task.weight), 'weight')}, and mixing_weight_schedule has {n_points}"
-            self.notes.add(("tasks", name, "weight"), f"{message}; give one weight more than points")
+            message = f"{counted(len(task.weight), 'weight')} for {counted(len(self._points), 'point')}"
+            self.notes.add(("tasks", name, "weight"), f"{message} of mixing_weight_schedule; give one weight more")
         weights = [_plain(weight) for weight in task.weight]
         return weights if self._points else weights[0]
 
@@ -302,17 +275,18 @@ class _Reader:
         inputs = {"src": one.src, "tgt": one.tgt or one.trg, "mono": one.mono}
         wanted = SIDES[task.type]
         if {side for side, path in inputs.items() if path is not None} != set(wanted) or (one.tgt and one.trg):
-            message = f"task {one.task} is of type {task.type}; give {' and '.join(wanted)}, and no other file"
-            self.notes.add(("inputs", name), message)
+            self.notes.add(
+                ("inputs", name), f"task {one.task} is of type {task.type}; give only {' and '.join(wanted)}"
+            )
         if one.size not in ("auto", None):
             self.remarks.append(f"inputs.{name}.size: VOLT counts the lines; it is omitted")
         if self.options.meta.train.reverse and task.type == "para":
             inputs["src"], inputs["tgt"] = inputs["tgt"], inputs["src"]
         result = {side: path for side in wanted if (path := inputs[side]) is not None}
         for side, path in result.items() if self.check_files else ():
-            exists_now = glob.has_magic(path)
+            is_file = glob.has_magic(path)
             with suppress(ConfigError):  # of a variable without a value
-                exists_now = exists_now or exists(expand_user(path))
-            if not exists_now:
+                is_file = is_file or exists(expand_user(path))
+            if not is_file:
                 self.remarks.append(f"inputs.{name}.{side}: {shown_path(path)}: no such file; fix the path")
         return {side: self._path(path) for side, path in result.items()}

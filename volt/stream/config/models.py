@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 from volt.files.limits import MAX_LINE
 from volt.files.threads import MOST_WORKERS
@@ -24,14 +24,17 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
+_KIND = """steps: keep a weight until the next point; linear: the shares of the stream move in a straight line between
+the points: from 1 to 9, beside another weight of 1, the share goes from 0.5 to 0.9, and is 0.7 half-way."""
+ScheduleKind = Annotated[Literal["steps", "linear"], Field(description=_KIND)]
+
+
 class ScheduleOptions(Model):
     """A weight that changes while the stream runs."""
 
     points: list[tuple[int, float]]
     """[sample, weight] pairs with rising samples, the first 0; after the last point the weight stays."""
-    kind: Literal["steps", "linear"] = "steps"
-    """steps: keep a weight until the next point; linear: let the shares of the stream move in a straight line between
-    the points: from 1 to 9, beside another weight of 1, the share goes from 0.5 to 0.9, and is 0.7 half-way."""
+    kind: ScheduleKind = "steps"
 
 
 def _by_type(other: str, **tags: str) -> Discriminator:
@@ -43,9 +46,8 @@ Weight = Annotated[
     Annotated[float, Field(ge=0, allow_inf_nan=False), Tag("number")] | Annotated[ScheduleOptions, Tag("schedule")],
     _by_type("number", dict="schedule"),
 ]
-Paths = Annotated[
-    Annotated[str, Tag("path")] | Annotated[list[str], Field(min_length=1), Tag("list")], _by_type("path", list="list")
-]
+_List = Annotated[list[str], Field(min_length=1)]
+Paths = Annotated[_List, BeforeValidator(lambda value: value if isinstance(value, list) else [value], str | _List)]
 Steps = Annotated[list[Any], Field(json_schema_extra={"kind": STEPS})]
 
 
@@ -62,8 +64,7 @@ class ReadingOptions(Model):
     block_bytes: int = Field(BLOCK_BYTES, ge=1)
     """The maximum number of bytes in a block, on average."""
     split_lines: int | None = Field(SPLIT_LINES, ge=1)
-    """Lines per piece, the unit that an epoch permutes; null keeps files whole, each of which must then fit in memory
-    five times."""
+    """Lines per piece, which an epoch permutes; null keeps whole files, which need five times their size in memory."""
     min_fields: int = Field(0, ge=0)
     """A line with fewer fields is unfit."""
     max_fields: int | None = Field(None, ge=1)
@@ -179,17 +180,13 @@ class PackOptions(Model):
     rows: int = Field(ge=1, le=1 << 24)
     """The number of rows in a batch."""
     on_long: Literal["raise", "report", "split"] = "raise"
-    """The policy for a sample with more ids than a row: raise stops, report skips and counts it, split divides
-    it into rows."""
+    """For a sample longer than a row: raise stops, report skips and counts it, split divides it into rows."""
 
 
-Fields = dict[
-    str,
-    Annotated[
-        Annotated[str, Tag("path")] | Annotated[FieldOptions, Tag("mapping")],
-        _by_type("path", dict="mapping"),
-    ],
-]
+_as_mapping = BeforeValidator(
+    lambda value: value if isinstance(value, dict) else {"vocabulary": value}, str | FieldOptions
+)
+Fields = dict[str, Annotated[FieldOptions, _as_mapping]]
 Window = Annotated[
     Annotated[int, Field(ge=1, le=_MOST), Tag("number")] | Annotated[Literal["epoch"], Tag("word")],
     _by_type("number", str="word"),
@@ -200,8 +197,7 @@ class BatchesOptions(Model):
     """Input of a trainer: lines as samples of ids, and samples in batches, one for each rank in each step."""
 
     fields: Fields = Field(min_length=1)
-    """The fields of the lines, in their order, with names of your choice: source and target, or one for a
-    language model. Each has a vocabulary."""
+    """The fields of the lines, in their order, by names of your choice: source and target, or only one."""
     holds: Literal["text", "pieces", "ids"] | None = None
     """The content of the fields: text to encode, which is the default; pieces separated by spaces; or ids as
     numbers. Ids that the stream already contains, from binary shards or a transform, are used unchanged."""
@@ -230,15 +226,13 @@ class BatchesOptions(Model):
     shortest: int = Field(1, ge=1, le=_MOST)
     """A sample whose longest side is shorter is in no batch."""
     buckets: list[Annotated[int, Field(ge=1, le=_MOST)]] | None = Field(None, min_length=1)
-    """Lengths that rise, such as [16, 32, 64]: batches are padded to one of them, so that arrays have few widths, and a
-    sample beyond the last is too long. Any width by default."""
+    """Rising lengths, such as [16, 32, 64], that batches are padded to; a longer sample is too long. Any by default."""
     on_long: Literal["raise", "report"] = "raise"
     """The policy for a sample that is too long: raise stops and names it, report skips and counts it."""
     pack: PackOptions | None = None
     """Instead of max_tokens: rows of one length."""
     window: Window = WINDOW
-    """The number of samples that are sorted together before batches are made of them, or epoch, for all of an epoch.
-    More samples need less padding but more memory."""
+    """How many samples are sorted together, or epoch, for all; more need less padding but more memory."""
     shuffle: bool = True
     """True if batches, and rows of equal length, come in a random order that follows from the seed."""
     pad: str = Field("<pad>", min_length=1)
@@ -269,12 +263,8 @@ class TaskScheduleOptions(Model):
     points: list[int] = Field(min_length=1)
     """After how many samples, batches or updates: rising whole numbers above 0."""
     unit: Literal["samples", "batches", "updates"] = "samples"
-    """The unit of the points: samples, which are lines of the stream; batches; or updates, which are several
-    batches."""
-    kind: Literal["steps", "linear"] = "steps"
-    """steps: keep a weight until the next point; linear: let the shares of the stream move in a straight line between
-    the points. Shares move, not weights: if a task goes from 1 to 9 and another stays at 1, the first's
-    share goes from 0.5 to 0.9, and is 0.7 half-way."""
+    """The unit of the points: samples (lines of the stream), batches, or updates (several batches)."""
+    kind: ScheduleKind = "steps"
     batch_samples: int | None = Field(None, gt=0)
     """For batches and updates: the number of samples in a batch."""
     update_batches: int | None = Field(None, gt=0)
@@ -303,8 +293,8 @@ class _TaskOptions(Model):
     """Instead of inputs: another task, whose inputs and shards it reads."""
     weight: TaskWeight = 1.0
     """Its share of the stream, relative to the weights of the other tasks: a number; a list, one longer than the
-    schedule's points; or a schedule of its own, as sources have it. Where it moves (kind: linear), the shares of the
-    stream move in a straight line between the points: from 1 to 9 next to 1, the share is 0.7 half-way."""
+    schedule's points; or a schedule of its own. With kind: linear, the shares of the stream move in a straight line
+    between the points: from 1 to 9, beside another weight of 1, the share is 0.7 half-way."""
     src_lang: str | None = None
     """The language of the source side, for transforms that use it."""
     tgt_lang: str | None = None
@@ -337,15 +327,13 @@ class StreamOptions(Model):
     defaults: dict[str, Any] = Field({})
     """Options of transforms, by the transform's name, for every task; a step's own options override them."""
     shards: str | None = None
-    """The folder that tasks are read from, once `volt shard` has written it; without it, tasks are read from their
-    inputs."""
+    """The folder, written by `volt shard`, that tasks are read from; by default they are read from their inputs."""
     seed: int = Field(0, ge=0)
     """The seed of all randomness; 0 or more."""
     ends: Literal["stop", "drop"] = "stop"
     """When a source with `epochs` ends: stop the stream, or drop the source and continue with the others."""
     workers: int = Field(0, ge=0, le=MOST_WORKERS)
-    """The number of workers that compute ahead, 256 at most; with 0, the stream computes itself. Their number does not
-    change the output."""
+    """How many workers compute ahead, 256 at most; 0 computes without any. The output does not depend on it."""
     time_limit: float | None = Field(None, gt=0, allow_inf_nan=False)
     """The maximum seconds for a block if a transform is Python code; a slower block ends the run with an error.
     No limit by default. With a limit, such code runs in a separate process, even with 0 workers."""

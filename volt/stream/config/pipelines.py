@@ -1,4 +1,4 @@
-"""Named streams: files and weights from a command line → a configuration, equal to one from a file.
+"""Named streams: turn the files and weights of a command line into a configuration.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
@@ -34,14 +34,14 @@ def _downloaded(name: str, langs: str) -> dict[str, str]:
     if not _CODES.fullmatch(langs):
         raise ConfigError(f"langs is {shown(langs)}; give two codes of three letters, as in deu-eng")
     if not re.fullmatch(r"[\w.-]+", name) or name.startswith(("-", ".")):
-        raise ConfigError(f"{shown(name)}: no name of a data set; mtdata list -l {langs} names them")
+        raise ConfigError(f"{shown(name)}: not the name of a data set; mtdata list -l {langs} names them")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "volt" / "mtdata" / langs / name
     if not folder.exists():
         _download(name, langs, folder)
     result = {code: str(folder / "train-parts" / f"{name}.{code}.gz") for code in langs.split("-")}
     if missing := [path for path in result.values() if not os.path.isfile(path)]:
-        raise StreamError(f"{missing[0]}: not what MTData has made of {name}; remove {folder}, and look what it says")
+        raise StreamError(f"{missing[0]}: MTData has not written this file of {name}; remove {folder}, and retry")
     return result
 
 
@@ -55,7 +55,7 @@ def _download(name: str, langs: str, folder: Path) -> None:
             command = [program, "get", "-l", langs, "-tr", name, "--compress", "-o", f"{output}/{name}"]
             status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=2).returncode
             if status:
-                raise StreamError(f"mtdata get {name} ended with status {status}; see what it says above")
+                raise StreamError(f"mtdata get {name} ended with status {status}; see its message above")
             os.rename(f"{output}/{name}", folder)
     except OSError as error:
         raise StreamError(f"{folder}: cannot be made: {reason(error)}; fix it, or set XDG_CACHE_HOME") from None
@@ -75,7 +75,7 @@ class Pipeline:
     """A named stream.
 
     least, most: the bounds of the number of sources; None for any number.
-    names: the sources' names, instead of their files' names; steps: the transforms of each source.
+    names: the sources' names; by default their files' names. steps: the transforms of each source.
     is_mtdata: whether its sources are MTData data set names.
     """
 
@@ -99,7 +99,7 @@ PIPELINES = {
 
 
 def parsed_weights(text: str) -> tuple[float, ...]:
-    """Parse weights that are written as one word. Raises ConfigError if one is negative or invalid, or all are 0.
+    """Parse weights separated by commas. Raises ConfigError if one is negative or invalid, or all are 0.
 
     >>> parsed_weights("2,1"), parsed_weights("0.5, 1")
     ((2.0, 1.0), (0.5, 1.0))

@@ -1,4 +1,4 @@
-"""The models of a configuration → their JSON schema, and documentation for people.
+"""Make the JSON schema of a configuration, and its documentation, from the pydantic models.
 
 The dataclass of a transform is also the model of its options, and its docstrings are their documentation.
 """
@@ -98,7 +98,7 @@ def _step(name: str) -> dict[str, Any]:
 
 
 def known_keys(schema: dict[str, Any], place: tuple[str | int, ...]) -> list[str]:
-    """Return the keys allowed at a place (path of keys), ignoring steps that only name an alternative."""
+    """Return the keys allowed at a place (path of keys). Keys that pydantic adds to name an alternative are skipped."""
     nodes = [schema]
     for key in place:
         inner = list[dict[str, Any]]()

@@ -1,16 +1,14 @@
-"""A configuration's sources, with weights and loaded transforms, and how they are mixed.
+"""Make the sources of a configuration, with their weights and transforms.
 
 `each: {path: "data/*.tsv.gz", …}` makes a source of each file, named after the text that `*` matches. Its share of the
-weight follows from its number of lines.
-
-A transform is `name`, or `name: options`. An option may name a field of the source instead of numbering it.
+weight follows from its number of lines. A transform is `name`, or `name: options`; options may name a source's fields.
 """
 
 from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -18,7 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 from volt.display import counted
 from volt.errors import VoltError, shown_path
 from volt.files.paths import expand, is_file, stands_for_several
-from volt.stream.config.yaml_document import Notes, Place, near
+from volt.stream.config.problems import Notes, near
+from volt.stream.config.yaml_document import Place
 from volt.stream.mixing.mixture import Sampling, shares
 from volt.stream.mixing.schedule import Schedule, Weight
 from volt.stream.reading.shards import bin_of, open_shard
@@ -43,24 +42,22 @@ _EPOCHS = "cannot be used with mix, whose sources have no end; remove it, or wri
 
 
 def sampling_of(options: StreamOptions, notes: Notes) -> Sampling | None:
-    """Return how sources are mixed by size, None if mixed by weight; note contradicting options."""
+    """Return how to derive the weights from sizes; None to use the weights. Note options that contradict it."""
     mix = options.mix
     if mix is not None and mix.by != "temperature" and "temperature" in mix.model_fields_set:
-        message = f"has no effect if sources are mixed by {mix.by}; remove it, or write by: temperature"
-        notes.add(("mix", "temperature"), message)
+        notes.add(("mix", "temperature"), f"has no effect with by: {mix.by}; remove it, or write by: temperature")
     if mix is None or mix.by == "weights":
         return None
-    mixed: list[tuple[Place, Model]] = [(("sources", name), one) for name, one in options.sources.items()]
-    mixed += [(("each",), options.each)] if options.each is not None else []
-    mixed += [(("tasks", name), one) for name, one in options.tasks.items() if one.split == "train"]
-    for place, one in mixed:
+    mixed: dict[Place, Model] = {("sources", name): one for name, one in options.sources.items()}
+    mixed |= {("each",): options.each} if options.each is not None else {}
+    mixed |= {("tasks", name): one for name, one in options.tasks.items() if one.split == "train"}
+    for place, one in mixed.items():
         for key, message in (("weight", _WEIGHT), ("temperature", _WEIGHT), ("epochs", _EPOCHS)):
             if key in one.model_fields_set and getattr(one, key) is not None:
                 notes.add((*place, key), message)
     if options.schedule is not None:
         notes.add(("schedule",), _WEIGHT)
-    line = f":{notes.document.line(('mix',))}" if notes.document.lines else ""
-    return Sampling(mix.by, mix.temperature, where=f"{notes.document.path}{line}: mix")
+    return Sampling(mix.by, mix.temperature, where=notes.document.name_of(("mix",)))
 
 
 def schedule_of(options: ScheduleOptions, notes: Notes, place: Place) -> Weight:
@@ -76,24 +73,18 @@ _READING = _CHECKS | {field.name for field in fields(Source)} - {"name", "paths"
 class Sources:
     """Makes sources from their options.
 
-    folder: the folder that paths are relative to.
     check_files: whether files must exist.
     user_code: whether a transform may name a Python file to run.
     """
 
     notes: Notes
-    folder: Path
     files: LoadedFiles
     check_files: bool = False
     user_code: bool = True
 
     def steps(self, names: tuple[str, ...]) -> TransformBuilder:
         """Return a builder of transforms, for lines whose fields have these names."""
-        return TransformBuilder(self.notes, self.folder, self.files, user_code=self.user_code, names=names)
-
-    def file(self, path: str, place: Place) -> str:
-        """Return a path of the configuration, relative to the current folder."""
-        return self.notes.file(self.folder, path, place)
+        return TransformBuilder(self.notes, self.files, user_code=self.user_code, names=names)
 
     def source(self, name: str, options: SourceOptions, common: list[Any], place: Place) -> Source | None:
         """Return a source, None if its options are invalid; `common` are the transforms of all sources."""
@@ -119,55 +110,44 @@ class Sources:
         return cast("Source | None", self.notes.build(Source, place, checks=line_checks, **values, **more))
 
     def _paths(self, options: SourceOptions, place: Place) -> tuple[str, ...]:
-        if (options.path is None) == (options.pair is None):
-            if options.pair:
-                self.notes.add(place, "path and pair are both given; remove one of them")
-            else:
-                at = (*place, "path") if (*place, "path") in self.notes.document.lines else place
-                self.notes.add(at, "key 'path' is missing; give it, or pair")
-            return ("",)
+        if options.path is None and options.pair is None:
+            self.notes.add(self.notes.document.nearest((*place, "path")), "key 'path' is missing; give it, or pair")
+        if options.path is not None and options.pair is not None:
+            self.notes.add(place, "path and pair are both given; remove one of them")
         if options.columns is not None and (options.pair is not None or not options.columns):
             self.notes.add((*place, "columns"), "needs path, and one field at least; fix it")
         if options.pair is not None:
             place = (*place, "pair")
             if len(options.pair) < 2:
                 self.notes.add(place, "has fewer than two files; write path for one, or {src: FILE, tgt: FILE}")
-            for name in options.pair:
-                if not name.isidentifier():
-                    self.notes.add((*place, name), f"{name!r} is not a name for a field; give a word, such as src")
+            self.notes.check_names(options.pair, place)
             return self.groups(options.pair, place) or ("",)
-        named = [options.path] if isinstance(options.path, str) else options.path or []
-        paths = [self.file(path, (*place, "path", index)) for index, path in enumerate(named)]
-        for index, path in enumerate(paths):
-            self._look_for(path, (*place, "path", index))
-        return tuple(paths)
+        return tuple(self.files_at(options.path or (), (*place, "path"))) or ("",)
 
-    def groups(self, pair: Mapping[str, str | list[str]], place: Place) -> tuple[str, ...]:
-        """Return the paths of line-aligned files: the first file of each name, the second of each, and so on."""
-        columns = {name: self._column(files, (*place, name)) for name, files in pair.items()}
+    def groups(self, pair: Mapping[str, list[str]], place: Place) -> tuple[str, ...]:
+        """Return the paths of line-aligned files: the first file of each field, then the second of each, and so on."""
+        columns = {name: [*self.files_at(files, (*place, name), is_column=True)] for name, files in pair.items()}
         for name, paths in columns.items():
             first, least = next(iter(columns.items()))
             if len(paths) != len(least):
-                counts = f"{first} has {counted(len(least), 'file')} and {name} {counted(len(paths), 'file')}"
-                self.notes.add((*place, name), f"{counts}; give as many, in the same order")
+                message = (
+                    f"has {counted(len(paths), 'file')}, but {first} has {len(least)}; give as many, in the same order"
+                )
+                self.notes.add((*place, name), message)
                 return ()
         return tuple(path for group in zip(*columns.values(), strict=True) for path in group)
 
-    def _column(self, files: str | list[str], place: Place) -> list[str]:
-        named = files if isinstance(files, list) else [files]
-        places = [(*place, index) if isinstance(files, list) else place for index in range(len(named))]
-        paths = [self.file(path, at) for path, at in zip(named, places, strict=True)]
-        for path, at in zip(paths, places, strict=True):
-            if stands_for_several(path):
-                self.notes.add(at, f"{path}: one file belongs to a field; name it, or use `each` for many")
-            else:
-                self._look_for(path, at)
-        return paths
-
-    def _look_for(self, path: str, place: Place) -> None:
-        if self.check_files:
-            with self.notes.catching(place):
-                expand(bin_of(path))
+    def files_at(self, paths: Sequence[str], place: Place, *, is_column: bool = False) -> Iterator[str]:
+        """Yield the paths, relative to the current folder, and note missing files. is_column: globs are refused"""
+        for index, name in enumerate(paths):
+            at = self.notes.document.nearest((*place, index))
+            path = self.notes.file(name, at)
+            if is_column and stands_for_several(path):
+                self.notes.add(at, f"{path}: a field takes one file; name it, or use `each` for many")
+            elif self.check_files:
+                with self.notes.catching(at):
+                    expand(bin_of(path))
+            yield path
 
 
 def sources_by_pattern(maker: Sources, options: StreamOptions, cache: Path | None) -> Iterator[Source | None]:
@@ -179,8 +159,8 @@ def sources_by_pattern(maker: Sources, options: StreamOptions, cache: Path | Non
         notes.add(("each",), "give a path with one *, or a pair of such")
         return
     n_problems, place = len(notes.problems), ("each", "pair" if each.pair else "path")
-    patterns = [_pattern(maker, path, (*place, name)) for name, path in (each.pair or {}).items()]
-    pattern, *_ = patterns or [_pattern(maker, each.path or "", place)]
+    patterns = [_pattern(notes, path, (*place, name)) for name, path in (each.pair or {}).items()]
+    pattern, *_ = patterns or [_pattern(notes, each.path or [""], place)]
     if len(notes.problems) > n_problems:
         return
     before, after = pattern.split("*")
@@ -196,33 +176,29 @@ def sources_by_pattern(maker: Sources, options: StreamOptions, cache: Path | Non
         yield maker.source(name, _options_of(each, name, weight), options.transforms, ("each",))
 
 
-def _pattern(maker: Sources, path: str | list[str], place: Place) -> str:
-    if isinstance(path, list):
-        maker.notes.add(place, "should be one pattern, not a list")
-        return ""
-    pattern = maker.file(path, place)
+def _pattern(notes: Notes, paths: list[str], place: Place) -> str:
+    pattern = notes.file(paths[0], place)
+    if len(paths) > 1:
+        notes.add(place, "should be one pattern, not a list")
     if pattern.count("*") != 1 or re.search(r"[?\[\]]", pattern):
-        maker.notes.add(
-            place, f"{pattern}: does not contain exactly one *; put one where the names of the sources differ"
-        )
+        notes.add(place, f"{pattern}: does not contain exactly one *; put one where the names of the sources differ")
     return pattern
 
 
 def _weights(each: EachOptions, paths: list[str], cache: Path | None, notes: Notes, place: Place) -> list[float]:
-    split_lines, columns, max_line = each.split_lines, each.columns, each.max_line or None
-    sizes = list[int]()
+    options: dict[str, Any] = {
+        "split_lines": each.split_lines,
+        "fields": each.columns,
+        "max_line": each.max_line or None,
+    }
     with notes.catching(place):
-        for path in paths:
-            shard = open_shard(path, split_lines=split_lines, fields=columns, cache=cache, max_line=max_line)
-            sizes.append(shard.n_lines)
-    if len(sizes) < len(paths):
-        return [1.0] * len(paths)
-    result = shares(sizes, temperature=each.temperature)
-    if 0.0 in result:
-        path = shown_path(paths[result.index(0.0)])
-        message = f"{each.temperature:g} leaves nothing to {path}; give a higher one"
-        notes.add(("each", "temperature"), message)
-    return result
+        result = shares(
+            [open_shard(path, cache=cache, **options).n_lines for path in paths], temperature=each.temperature
+        )
+        for path in (path for path, share in zip(paths, result, strict=True) if not share):
+            notes.add(("each", "temperature"), f"{each.temperature:g} leaves nothing to {shown_path(path)}; raise it")
+        return result
+    return [1.0] * len(paths)
 
 
 def _options_of(each: EachOptions, name: str, share: float) -> SourceOptions:
@@ -232,8 +208,8 @@ def _options_of(each: EachOptions, name: str, share: float) -> SourceOptions:
     else:
         weight = weight.model_copy(update={"points": [(sample, value * share) for sample, value in weight.points]})
     values = {
-        "path": None if each.path is None else str(each.path).replace("*", name),
-        "pair": each.pair and {field: str(file).replace("*", name) for field, file in each.pair.items()},
+        "path": each.path and [each.path[0].replace("*", name)],
+        "pair": each.pair and {field: [files[0].replace("*", name)] for field, files in each.pair.items()},
         "weight": weight,
         "transforms": _filled(each.transforms, name),
     }
@@ -263,12 +239,11 @@ class TransformBuilder:
 
     >>> from volt.stream.config.yaml_document import parse
     >>> document = parse("[skip_blank, lower: [tgt]]", path="stream.yaml")
-    >>> TransformBuilder(Notes(document), Path(), LoadedFiles(), names=("src", "tgt")).of(document.value, ())
+    >>> TransformBuilder(Notes(document), LoadedFiles(), names=("src", "tgt")).of(document.value, ())
     (SkipBlank(fields=None), Lower(fields=(2,), if_cased=None))
     """
 
     notes: Notes
-    folder: Path
     files: LoadedFiles
     user_code: bool = True
     names: tuple[str, ...] = ()
@@ -276,7 +251,7 @@ class TransformBuilder:
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def of(self, value: object, place: Place) -> tuple[Transform, ...]:
-        """Return the transforms in a list, without invalid ones."""
+        """Return the valid transforms of a list, and note mistakes."""
         if value is None:
             return ()
         if not isinstance(value, list):
@@ -286,19 +261,20 @@ class TransformBuilder:
         return tuple(step for step in steps if step is not None)
 
     def _step(self, item: object, place: Place) -> Transform | None:
-        pairs = [(item, {})] if isinstance(item, str) else list(item.items()) if isinstance(item, dict) else []
-        if len(pairs) != 1:
-            value = f"{len(pairs)} keys" if isinstance(item, dict) else repr(item)
-            message = f"a transform is a name, or a name with its options, not {value}"
-            self.notes.add(place, f"{message}; put a dash before each, and indent its options")
+        step = {item: {}} if isinstance(item, str) else item
+        if not isinstance(step, dict) or len(step) != 1:
+            value = f"{len(step)} keys" if isinstance(step, dict) else repr(item)
+            self.notes.add(
+                place, f"expected a name, or one name with its indented options, after the dash; not {value}"
+            )
             return None
-        name, options = pairs[0]
+        [(name, options)] = step.items()
         if not self._is_known(name, place):
             return None
         current = (*place, name) if isinstance(item, dict) else place
         if name == "user" and not self.user_code:
             file = options.get("file") if isinstance(options, dict) else options
-            shown = self.folder / file if isinstance(file, str) else "its file"
+            shown = self.notes.document.folder / file if isinstance(file, str) else "its file"
             self.notes.add(current, f"would run the code in {shown}; read it, then trust it (user_code)")
             return None
         return self._transform(name, options, current)
@@ -322,20 +298,18 @@ class TransformBuilder:
     def _transform(self, name: str, options: object, place: Place) -> Transform | None:
         from volt.stream.config.schema import options_of
 
-        wanted = getattr(TRANSFORMS[name], "from_task", ())
-        known = {key: value for key, value in self.task.items() if key in wanted}
+        known = {key: self.task[key] for key in getattr(TRANSFORMS[name], "from_task", ()) if key in self.task}
         values = {**self.defaults.get(name, {}), **known, **_by_name(name, options)}
         n_problems = len(self.notes.problems)
         numbered = self._numbered(name, values, place)
         if len(self.notes.problems) > n_problems:
             return None
-        checked = self.notes.checked(options_of(name), numbered, place)
-        if checked is None:
+        if (checked := self.notes.checked(options_of(name), numbered, place)) is None:
             return None
         return self._choice(checked, place) if name == "choice" else self._loaded(checked, place)
 
     def _numbered(self, name: str, options: dict[str, Any], place: Place) -> dict[str, Any]:
-        """Return the options with field numbers instead of field names; a condition gets the names."""
+        """Replace field names by numbers in a transform's options; `where` gets the names for its conditions."""
         from volt.stream.config.schema import field_options
 
         if self.names and name == "where":
@@ -350,8 +324,7 @@ class TransformBuilder:
             return value
         if value in self.names:
             return self.names.index(value) + 1
-        without_names = "fields have names where the source has a `pair` or `columns`; give a number"
-        remedy = near(value, self.names) if self.names else without_names
+        remedy = near(value, self.names) if self.names else "give a number, or name the fields by `pair` or `columns`"
         self.notes.add(place, f"no field is called {value!r}; {remedy}")
         return value
 
@@ -369,18 +342,16 @@ class TransformBuilder:
 
     def _loaded(self, transform: Any, place: Place) -> Transform | None:
         """Return a transform with paths relative to the current folder, and load its files."""
-        try:
+        with self.notes.catching(place):
             for option in fields(transform):
                 if isinstance(path := getattr(transform, option.name), Path):
-                    file = Path(self.notes.file(self.folder, str(path), place))
+                    file = Path(self.notes.file(str(path), place))
                     if not is_file(file):
                         raise VoltError(f"{option.name}: {file}: no such file; check the path")
                     transform = replace(transform, **{option.name: file})
             loaded(transform, self.files)
-        except VoltError as error:
-            self.notes.note(error, place)
-            return None
-        return cast(Transform, transform)
+            return cast(Transform, transform)
+        return None
 
 
 def _by_name(name: str, options: object) -> dict[str, Any]:

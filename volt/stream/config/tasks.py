@@ -1,12 +1,13 @@
-"""The tasks of a configuration → tasks with their sources; the sources of a split, or of selected tasks.
+"""Make the tasks of a configuration and their sources, and select sources by split or task.
 
 Training mixes the sources and the tasks of the split `train`. Validation reads the tasks of the split `valid`: every
-line once, in order, without noise. A task selected by name can be read in that way, too.
+line once, in order, without noise. Validation can also read a task of the split `train`, selected by name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -14,9 +15,11 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 
 from volt import arguments
 from volt.display import counted
+from volt.errors import VoltError
 from volt.files.paths import expand
+from volt.stream.config.problems import Notes, near
 from volt.stream.config.sources import Sources, schedule_of
-from volt.stream.config.yaml_document import Notes, Place, near
+from volt.stream.config.yaml_document import Place
 from volt.stream.mixing.schedule import FOREVER, Schedule, Weight
 from volt.stream.reading.shards import bin_of
 from volt.stream.reading.source import Source
@@ -50,7 +53,7 @@ class Selection:
 def selected(
     tasks: Sequence[tuple[Task, Source]], others: Sequence[Source], selection: Selection, notes: Notes
 ) -> list[Source]:
-    """Return the selected sources; note names that cannot be selected. `others` are sources without a task."""
+    """Return the selected sources; note names that cannot be selected. others: the sources without a task"""
     names, split = selection.names, selection.split
     known = {task.name: task for task, _ in tasks}
     for name in names or () if not notes.problems else ():
@@ -77,13 +80,12 @@ def selected(
 
 def defaults_of(defaults: Mapping[str, Any], maker: Sources) -> dict[str, dict[str, Any]]:
     """Return the options of transforms for all tasks; invalid options are noted and omitted."""
-    steps = maker.steps(NAMES)
-    return {name: steps.default(name, options, ("defaults", name)) for name, options in defaults.items()}
+    return {name: maker.steps(NAMES).default(name, options, ("defaults", name)) for name, options in defaults.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """Makes tasks, which are read from the folder `shards`, or from their inputs if it is None."""
+    """Makes tasks. shards: the folder that they are read from; None to read their inputs"""
 
     maker: Sources
     options: StreamOptions
@@ -98,8 +100,7 @@ class Tasks:
         result = list[tuple[Task, Source]]()
         for name, task in options.tasks.items():
             self._check(name, task)
-            source = self._source(name, task, points, defaults)
-            if source is not None:
+            if (source := self._source(name, task, points, defaults)) is not None:
                 new = Task(
                     name, task.type, inputs[name], task.split, source.weight, source.transforms, task.src_lang,
                     task.tgt_lang, task.extra_prefix, task.n_shards, task.share_inputs,
@@ -119,8 +120,7 @@ class Tasks:
             sides = ", ".join(f"{side}: FILE" for side in SIDES[task.type])
             notes.add(place, f"has no inputs; give inputs: {{NAME: {{{sides}}}}}, or share_inputs: TASK")
         if task.split == "valid" and "weight" in task.model_fields_set:
-            message = "has no effect in split valid, whose lines are read once each; remove it"
-            notes.add((*place, "weight"), message)
+            notes.add((*place, "weight"), "has no effect in split valid, whose lines are read once each; remove it")
 
     def _check_sharing(self, task: TaskOptions, shared: str, name: str) -> None:
         notes, place = self.maker.notes, ("tasks", name, "share_inputs")
@@ -134,12 +134,11 @@ class Tasks:
         elif other is None:
             notes.add(place, f"no task {shared!r}; {near(shared, [*self.options.tasks])}")
         elif other.share_inputs is not None:
-            message = f"{shared} has no inputs of its own, but shares the inputs of {other.share_inputs}"
-            notes.add(place, f"{message}; name the task that has them")
-        elif other.type != task.type:
             notes.add(
-                place, f"{shared} is of type {other.type}, but this task is of type {task.type}; give both one type"
+                place, f"{shared} has no inputs of its own; name the task whose inputs it shares, {other.share_inputs}"
             )
+        elif other.type != task.type:
+            notes.add(place, f"{shared} is of type {other.type}, this task of type {task.type}; give both one type")
 
     def _inputs(self, name: str, task: TaskOptions) -> Iterator[Input]:
         maker = self.maker if self.shards is None else replace(self.maker, check_files=False)
@@ -169,13 +168,12 @@ class Tasks:
         if not isinstance(weights, list):
             return schedule_of(weights, notes, place)
         if schedule is None:
-            remedy = "give one number, or schedule: {points: [SAMPLE, …]}"
-            notes.add(place, f"a list of weights, but no schedule says when they change; {remedy}")
+            notes.add(place, "a list of weights needs a schedule; give one number, or schedule: {points: [SAMPLE, …]}")
         elif len(weights) != len(schedule.points) + 1:
-            n_points = counted(len(schedule.points), "point")
-            message = f"{counted(len(weights), 'weight')}, and the schedule has {n_points}"
-            remedy = f"give {len(schedule.points) + 1}: the first counts from the start, one more from each point"
-            notes.add(place, f"{message}; {remedy}")
+            message = (
+                f"{counted(len(weights), 'weight')}, and the schedule has {counted(len(schedule.points), 'point')}"
+            )
+            notes.add(place, f"{message}; give {len(schedule.points) + 1}: one for the start, and one for each point")
         elif points is not None:
             pairs = tuple(zip((0, *points), weights, strict=True))
             return notes.build(Schedule, place, points=pairs, kind=schedule.kind) or 1.0
@@ -197,17 +195,14 @@ def _files(maker: Sources, kind: str, options: InputOptions, place: Place) -> It
     sides: dict[str, Any] = {side: files for side, files in options if files is not None}
     others, missing = sides.keys() - set(SIDES[kind]), [side for side in SIDES[kind] if side not in sides]
     for side in sorted(others):
-        maker.notes.add((*place, side), f"does not go with type {kind}; give {' and '.join(SIDES[kind])}")
+        maker.notes.add((*place, side), f"cannot be used with type {kind}; give {' and '.join(SIDES[kind])}")
     if missing and not others:
         maker.notes.add(place, f"key {missing[0]!r} is missing; type {kind} needs {' and '.join(SIDES[kind])}")
     elif others:
         return
     elif kind == "mono":
-        files, place = sides["mono"], (*place, "mono")
-        for index, path in enumerate([files] if isinstance(files, str) else files):
-            at = place if isinstance(files, str) else (*place, index)
-            file = maker.file(path, at)
-            with maker.notes.catching(at):
+        for file in maker.files_at(sides["mono"], (*place, "mono")):
+            with suppress(VoltError):  # noted above
                 yield from (("mono", path) for path in (expand(bin_of(file)) if maker.check_files else [file]))
     else:
         paths = maker.groups({side: sides[side] for side in SIDES[kind]}, place)
@@ -229,6 +224,5 @@ def _sample_points(options: TaskScheduleOptions, notes: Notes) -> tuple[int, ...
             which = f"not above {options.points[index - 1]}, which it follows" if index else "not above 0"
             notes.add((*place, "points", index), f"{options.points[index]} is {which}; let points rise")
         elif point >= FOREVER:
-            message = f"{point:,} samples are more than can be counted; give a smaller point"
-            notes.add((*place, "points", index), message)
+            notes.add((*place, "points", index), f"{point:,} samples are too many to count; give a smaller point")
     return points if len(notes.problems) == n_problems else None

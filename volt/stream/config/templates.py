@@ -1,7 +1,7 @@
-"""A template and its values → text, and the template's line for each line of the text.
+"""Fill in the placeholders of a template, and record the template's line for each line of the text.
 
-Templates are written in a part of Jinja's language. Line ends and indents around tags stay. Jinja's sandbox hides
-Python's objects; this module bounds memory and time.
+Templates use a part of Jinja's language. Line ends and indents around tags are preserved. Jinja's sandbox hides
+Python's objects; this module limits memory and time.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from volt import arguments
 from volt.errors import ConfigError, shown
 from volt.files.small_files import read_text
-from volt.stream.config.yaml_document import Document, near, parse
+from volt.stream.config.problems import near
+from volt.stream.config.yaml_document import Document, parse
 
 if TYPE_CHECKING:
     from jinja2 import Environment, nodes
@@ -45,8 +48,7 @@ class Expanded(NamedTuple):
 
 def read(path: str | Path, *, values: Mapping[str, object] | None = None) -> Document:
     """Parse a configuration file, which may be a template. Raises ConfigError if it cannot be read or is not YAML."""
-    text = read_text(path, kind=ConfigError).removeprefix("\ufeff")
-    return parse_template(text, path=str(path), values=values)
+    return parse_template(read_text(path, kind=ConfigError).removeprefix("\ufeff"), path=str(path), values=values)
 
 
 def parse_template(text: str, *, path: str, values: Mapping[str, object] | None = None) -> Document:
@@ -63,8 +65,7 @@ def parse_template(text: str, *, path: str, values: Mapping[str, object] | None 
 
 def expanded_file(path: str | Path, *, values: Mapping[str, object] | None = None) -> Expanded:
     """Fill the placeholders of a template in a file. Raises ConfigError as `expanded` does, or if it cannot be read."""
-    text = read_text(path, kind=ConfigError)
-    return expanded(text.removeprefix("\ufeff"), values, path=str(path))
+    return expanded(read_text(path, kind=ConfigError).removeprefix("\ufeff"), values, path=str(path))
 
 
 def expanded(text: str, values: Mapping[str, object] | None = None, *, path: str) -> Expanded:
@@ -116,7 +117,7 @@ def _checked(values: Mapping[str, object]) -> dict[str, object]:
 def _refuse_unused(inputs: Mapping[str, object], wanted: Set[str], path: str) -> None:
     for key in inputs.keys() - wanted:
         remedy = near(key, sorted(wanted)) if wanted else "remove it"
-        raise ConfigError(f"{path}: no place for {key!r}: the file has no {{{{{key}}}}}; {remedy}")
+        raise ConfigError(f"{path}: the value {key!r} is not used: the file has no {{{{{key}}}}}; {remedy}")
 
 
 def _environment() -> Environment:
@@ -144,12 +145,11 @@ def _environment() -> Environment:
 
 
 def _rounds() -> Callable[[Iterable[object]], Iterator[object]]:
-    left = MOST_ROUNDS
+    numbers = count(1)
 
     def rounds(items: Iterable[object]) -> Iterator[object]:
-        nonlocal left
-        for item in items:
-            if (left := left - 1) < 0:
+        for item, number in zip(items, numbers, strict=False):
+            if number > MOST_ROUNDS:
                 raise ValueError(f"loops of more than {MOST_ROUNDS:,} rounds, all together")
             yield item
 
@@ -174,15 +174,14 @@ def _refuse_syntax(tree: nodes.Template, path: str) -> None:
 
 
 def _opening(environment: Environment, text: str, line: int) -> int:
-    """Return the line where the tag around a line opens. The text may be invalid after it."""
+    """Return the line where the tag that contains a line starts. The text may be invalid after it."""
     from jinja2 import TemplateSyntaxError
 
     result = line
     with suppress(TemplateSyntaxError):
         for number, kind, _ in environment.lex(text):
-            if number > line:
-                break
-            result = number if kind in ("variable_begin", "block_begin") else result
+            if number <= line and kind in ("variable_begin", "block_begin"):
+                result = number
     return result
 
 
@@ -191,9 +190,7 @@ def _explained(error: Any, path: str, opening: int) -> ConfigError:
 
     if isinstance(error, UndefinedError):
         key = re.match(r"'(\w+)' is undefined", str(error))
-        message = f"{error}; fix the template"
-        if key:
-            message = f"{{{{{key[1]}}}}} has no value; set {key[1]}"
+        message = f"{{{{{key[1]}}}}} has no value; set {key[1]}" if key else f"{error}; fix the template"
         return ConfigError(f"{path}:{_line_of(error)}: {message}, or {_HINT}")
     line = opening if isinstance(error, TemplateSyntaxError) else _line_of(error)
     reason = str(error.message or error).rstrip(".")
@@ -201,12 +198,8 @@ def _explained(error: Any, path: str, opening: int) -> ConfigError:
 
 
 def _line_of(error: BaseException) -> int:
-    line, trace = 1, error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == "<template>":
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return line
+    lines = [line for frame, line in walk_tb(error.__traceback__) if frame.f_code.co_filename == "<template>"]
+    return lines[-1] if lines else 1
 
 
 def _mark_lines(tree: nodes.Template) -> None:
@@ -223,11 +216,12 @@ def _mark_lines(tree: nodes.Template) -> None:
 
 
 def _joined(pieces: Iterable[str], path: str) -> str:
-    result, left = list[str](), 2 * MOST_CHARS  # half of it for marks
+    result, n_chars = list[str](), 0
     for piece in pieces:
-        if (left := left - len(piece)) < 0:
-            message = f"expands to more than {MOST_CHARS:,} characters; loop less, or write two files"
-            raise ConfigError(f"{path}:1: {message}")
+        if (n_chars := n_chars + len(piece)) > 2 * MOST_CHARS:  # half of it for marks
+            raise ConfigError(
+                f"{path}:1: expands to more than {MOST_CHARS:,} characters; loop less, or write two files"
+            )
         result.append(piece)
     return "".join(result)
 

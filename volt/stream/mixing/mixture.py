@@ -1,6 +1,6 @@
-"""Weights → the source of each sample, so that each source's count is always within one of its share.
+"""Choose the source of each sample by weight, so that each source's count is always within one of its share.
 
-Nothing is random. Weights may follow from sizes. With s_i lines in source i, and a temperature T:
+Nothing is random. Weights may be derived from sizes. With s_i lines in source i, and a temperature T:
 
     r_i = (s_i / Σs)^(1/T) / Σ_j (s_j / Σs)^(1/T)           the share of source i
     V   = min(Σ_i (r_i / r_max) · s_max, 1.5 · Σs)          lines of a virtual epoch; `max` is the largest source
@@ -55,7 +55,7 @@ class Sampling:
         return f"temperature {self.temperature:g}" if self.by == "temperature" else self.by
 
     def weights(self, sizes: Mapping[str, int]) -> dict[str, float]:
-        """Return the weight of each source. Raises ConfigError if a weight rounds to nothing.
+        """Return the weight of each source. Raises ConfigError if a weight rounds to 0.
 
         sizes: source name → its number of lines, 1 or more
         """
@@ -66,10 +66,8 @@ class Sampling:
         result = dict(zip(sizes, shares([*sizes.values()], temperature=self.temperature), strict=True))
         for name, share in result.items():
             if share * UNIT < 1:
-                lines = f"{sizes[name]:,} lines against {max(sizes.values()):,}"
-                raise ConfigError(
-                    f"{self.where}: {self} leaves nothing to source {name!r} ({lines}); give a higher one"
-                )
+                source = f"source {name!r} ({sizes[name]:,} lines against {max(sizes.values()):,})"
+                raise ConfigError(f"{self.where}: {self} leaves nothing to {source}; give a higher one")
         return result
 
 
@@ -98,11 +96,11 @@ def virtual_size(sizes: Sequence[int], weights: Sequence[float]) -> int:
 
 @dataclass(slots=True)
 class Mixture:
-    """Deals turns, one for each sample, to sources.
+    """Choose a source for each sample; a turn is the choice for one sample.
 
     weights: one for each source, numbers or schedules.
     counts: (n_sources,) turns dealt to each source so far.
-    ended: sources that get no more turns; the others share them in proportion to their weights.
+    ended: sources that get no more turns; the others get theirs, in proportion to their weights.
     since: the sample at which a source last ended; shares count from it.
     base: (n_sources,) the counts at that sample.
 
@@ -143,7 +141,7 @@ class Mixture:
         return self._shares.until(self.n) - self.n
 
     def counts_at(self, n: int) -> NDArray[np.int64]:
-        """Return (n_sources,) the counts after n turns.
+        """Return (n_sources,) the turns of each source among the first n turns.
 
         n: a number of turns, `since` or more; fast if it rises from call to call
         """
@@ -154,9 +152,9 @@ class Mixture:
         return self._earlier.counts.copy()
 
     def owed(self, n: int | None = None) -> list[float]:
-        """Return the samples owed to each source, by its share.
+        """Return how many samples each source should have had, by its share.
 
-        n: the number of a sample, by default the next
+        n: the number of samples so far; by default all turns dealt
         """
         return [int(base) + units / UNIT for base, units in zip(self.base, self._units(n), strict=True)]
 

@@ -1,4 +1,4 @@
-"""Weights that may change while a stream runs → whole-number shares, constant in each stretch (run of samples).
+"""Convert weights, which may change with the sample, to whole-number shares, constant in each stretch (some samples).
 
 A share counts units of 2⁻⁶⁰ of a sample; all shares sum to one sample. A linear schedule changes in steps so short that
 no source is off by a hundredth of a sample (for up to 2¹⁷ steps).
@@ -51,8 +51,7 @@ class Schedule:
         samples = [sample for sample, _ in points]
         if not samples or samples[0] != 0 or any(b <= a for a, b in pairwise(samples)):
             raise ConfigError(f"schedule {self.points}: samples must start at 0 and rise")
-        if self.kind not in ("steps", "linear"):
-            raise ConfigError(f"schedule kind {self.kind!r}: choose steps or linear")
+        arguments.choice(self.kind, "kind", ("steps", "linear"))
 
     def at(self, sample: float) -> float:
         """Return the weight at a sample.
@@ -85,7 +84,7 @@ def check_weight(weight: Weight, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Whole-number shares, stretch by stretch.
+    """Whole-number shares for each stretch (consecutive samples with the same shares).
 
     starts: the first sample of each stretch.
     units: (n_stretches, n_sources) int64; each row sums to UNIT, or to 0 without weights.
@@ -97,7 +96,7 @@ class Shares:
 
     def __post_init__(self) -> None:
         before = [0] * self.units.shape[1]
-        for start, end, units in zip(self.starts, [*self.starts[1:], FOREVER], self.units.tolist(), strict=True):
+        for (start, end), units in zip(pairwise([*self.starts, FOREVER]), self.units.tolist(), strict=True):
             self._before.append(before)
             before = [owed + (end - start) * unit for owed, unit in zip(before, units, strict=True)]
 
@@ -105,7 +104,7 @@ class Shares:
         return bisect_right(self.starts, sample) - 1
 
     def lengths(self, sample: int) -> tuple[int, NDArray[np.int64]]:
-        """Return a sample's stretch, the length from that sample to its end, and the lengths of later stretches."""
+        """Return the index of a sample's stretch, and the number of samples left in it and in each later stretch."""
         first = self._stretch(sample)
         bounds = [sample, *self.starts[first + 1 :], FOREVER]
         return first, np.array([b - a for a, b in pairwise(bounds)], np.int64)
@@ -176,7 +175,7 @@ def _normalised(values: list[Fraction], sample: int, *, may_end: bool) -> list[F
     for value in values:
         if value and value / total * UNIT < 1:
             raise ConfigError(
-                f"weight {float(value)} of {float(total)} at sample {sample} rounds to nothing; raise it or set it to 0"
+                f"weight {float(value)} of {float(total)} at sample {sample} rounds to 0; raise it, or give 0"
             )
     return [value / total for value in values]
 

@@ -1,1 +1,1 @@
-"""Tasks: corpora that get the same treatment, such as those of a language pair, and the shards written from them."""
+"""Tasks: corpora with the same transforms, such as the corpora of a language pair, and the shards made from them."""

@@ -1,4 +1,4 @@
-"""The folder of a task's shards, and its manifest, which lists the shards and the inputs that they were made from.
+"""Read and write the manifest of a task's shards, which lists the shards and the inputs that they were made from.
 
     FOLDER/TASK/00000.src.zst   lines of one side of a shard; line i of .tgt belongs to line i of .src
     FOLDER/TASK/words.src.tsv   word, tab, count: the words of all lines of a side
@@ -11,13 +11,18 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from hashlib import blake2b
+from functools import partial
+from hashlib import blake2b, file_digest
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from volt.errors import ConfigError, CorpusError, StreamError, quoted, shown_path, unreadable
 from volt.files.atomic import write_atomic
+from volt.files.paths import size_of
 from volt.stream.reading.shard import stamp_of
 from volt.stream.tasks.task import InputFile, ReadInput, Task, expanded, look_at, names_of, paths_by_side
 
@@ -28,8 +33,7 @@ PROGRESS = ".progress"
 Compression = Literal["zstd", "gz", "none"]
 SUFFIXES: dict[Compression, str] = {"zstd": ".zst", "gz": ".gz", "none": ""}
 Record = dict[str, Any]
-BAD_RECORD = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)  # missing or damaged
-_READ_SIZE = 1 << 20
+_BAD_RECORD = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)  # missing or damaged
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,35 +155,25 @@ def read_manifest(folder: str | Path, task: Task) -> Manifest:
     place = task_folder(folder, task)
     remedy = f"volt shard CONFIG -o {shown_path(folder)}"
     try:
-        manifest = _stored(place)
+        manifest = _load(Manifest, place / MANIFEST, folder=place)
+        stale = (f"stale: {difference}" for difference in _difference(manifest, task))
+        for fault in chain(_damage(manifest), stale):
+            raise StreamError(f"{fault}; make the shards again")
     except FileNotFoundError:
-        message = f"no shards of task {task.name!r}; make them"
-        if (place / PROGRESS).is_dir():
-            message = f"unfinished shards of task {task.name!r}; go on"
-        raise StreamError(f"{shown_path(place)}: {message}: {remedy}") from None
+        state, advice = ("unfinished", "go on") if (place / PROGRESS).is_dir() else ("no", "make them")
+        raise StreamError(f"{shown_path(place)}: {state} shards of task {task.name!r}; {advice}: {remedy}") from None
+    except StreamError as error:
+        raise StreamError(f"{shown_path(place)}: {error}: {remedy}") from None
     except OSError as error:
         raise unreadable(place / MANIFEST, error, kind=StreamError) from None
-    except BAD_RECORD:
+    except _BAD_RECORD:
         raise StreamError(f"{shown_path(place / MANIFEST)}: damaged; make the shards again: {remedy}") from None
-    if fault := _damage(manifest) or _difference(manifest, task):
-        raise StreamError(f"{shown_path(place)}: {fault}; make the shards again: {remedy}")
-    try:
-        _check_fresh(manifest, task)
-    except StreamError as error:
-        raise StreamError(f"{shown_path(place)}: stale: {error}; make the shards again: {remedy}") from None
     return manifest
 
 
 def stored_manifest(folder: Path) -> Manifest | None:
     """Return the manifest in a task's own folder, None if it is missing or damaged. Other files are not checked."""
-    try:
-        return _stored(folder)
-    except BAD_RECORD:
-        return None
-
-
-def _stored(folder: Path) -> Manifest:
-    return restored(Manifest, {**load_record(folder / MANIFEST), "folder": folder})
+    return stored(Manifest, folder / MANIFEST, folder=folder)
 
 
 def store_manifest(manifest: Manifest) -> None:
@@ -189,13 +183,6 @@ def store_manifest(manifest: Manifest) -> None:
     store_record(manifest.folder / MANIFEST, record)
 
 
-def restored(kind: type[T], record: Record) -> T:
-    """Rebuild an object from the result of `asdict`. Raises ValueError if the record is damaged."""
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(kind).validate_python(record)
-
-
 def store_record(path: Path, record: Record) -> None:
     """Write a record with a checksum, completely or not at all."""
     values = {"format": "volt shards", "version": VERSION, "check": _check(record), "record": record}
@@ -203,13 +190,21 @@ def store_record(path: Path, record: Record) -> None:
         file.write(json.dumps(values, indent=1).encode())
 
 
-def load_record(path: Path) -> Record:
-    """Return the record of a file. Raises one of BAD_RECORD if it cannot be read or is damaged."""
+def stored(kind: type[T], path: Path, **more: object) -> T | None:
+    """Rebuild an object from the record of a file, and from `more`; None if the file is missing or damaged."""
+    try:
+        return _load(kind, path, **more)
+    except _BAD_RECORD:
+        return None
+
+
+def _load(kind: type[T], path: Path, **more: object) -> T:
+    from pydantic import TypeAdapter
+
     values = json.loads(path.read_bytes())
-    record: Record = values["record"]
-    if values["version"] != VERSION or values["check"] != _check(record):
+    if values["version"] != VERSION or values["check"] != _check(values["record"]):
         raise ValueError("damaged, or written by another version")
-    return record
+    return TypeAdapter(kind).validate_python({**values["record"], **more})
 
 
 def _check(record: Record) -> str:
@@ -218,70 +213,52 @@ def _check(record: Record) -> str:
 
 def is_whole(folder: Path, file: WrittenFile) -> bool:
     """Check whether a file still contains the bytes that were written."""
-    digest = blake2b(digest_size=16)
     try:
         with open(folder / file.name, "rb", buffering=0) as opened:
             if os.fstat(opened.fileno()).st_size != file.size:
                 return False
-            while block := opened.read(_READ_SIZE):
-                digest.update(block)
+            return file_digest(opened, partial(blake2b, digest_size=16)).hexdigest() == file.digest
     except OSError:
         return False
-    return digest.hexdigest() == file.digest
 
 
-def _damage(manifest: Manifest) -> str:
+def _damage(manifest: Manifest) -> Iterator[str]:
     for file in manifest.files:
-        try:
-            size = os.stat(manifest.folder / file.name).st_size
-        except OSError:
-            return f"{file.name} is missing"
-        if size != file.size:
-            return f"{file.name} has {size:,} bytes, not the {file.size:,} that were written"
-    return ""
+        size = size_of(str(manifest.folder / file.name))
+        if size is None:
+            yield f"{file.name} is missing"
+        elif size != file.size:
+            yield f"{file.name} has {size:,} bytes, not the {file.size:,} that were written"
 
 
-def _difference(manifest: Manifest, task: Task) -> str:
-    """Return how the shards differ from the shards that the task now asks for; empty if they do not."""
+def _difference(manifest: Manifest, task: Task) -> Iterator[str]:
+    """Yield how the shards differ from the shards that the task now asks for. Deleted inputs are not checked."""
     if manifest.sides != task.sides:
-        return f"stale: they have {' and '.join(manifest.sides)}; task {task.name!r} is of type {task.kind}"
+        yield f"they have {' and '.join(manifest.sides)}; task {task.name!r} is of type {task.kind}"
     requested = min(task.n_shards or len(manifest.shards), manifest.n_lines)
     if requested != len(manifest.shards) and not task.shares:
-        return f"stale: there are {len(manifest.shards)}; task {task.name!r} asks for {requested}"
-    return ""
-
-
-def _check_fresh(manifest: Manifest, task: Task) -> None:
-    """Raise StreamError if a task's inputs are not the inputs of its shards, or have changed.
-
-    Deleted inputs are not checked. If a task shares another's inputs, the manifest's inputs are checked.
-    """
-    if not task.inputs:
-        for read in manifest.inputs:
-            for file in read.files:
-                _check_file(file, file.path)
+        yield f"there are {len(manifest.shards)}; task {task.name!r} asks for {requested}"
+    if not task.inputs:  # it shares the inputs of another task
+        yield from (change for read in manifest.inputs for file in read.files for change in _change(file, file.path))
         return
     before, now = [read.name for read in manifest.inputs], [inputs.name for inputs in task.inputs]
     if before != now:
-        raise StreamError(f"made from the inputs {', '.join(before)}, not {', '.join(now)}")
+        yield f"made from the inputs {', '.join(before)}, not {', '.join(now)}"
     for read, inputs in zip(manifest.inputs, task.inputs, strict=True):
-        try:
+        with suppress(CorpusError):  # deleted
             sides = expanded(paths_by_side(task, inputs))
-        except CorpusError:  # deleted
-            continue
-        if [*map(len, sides)] != [*map(len, read.sides)]:
-            raise StreamError(f"input {read.name!r} has another number of files now")
-        for files, paths in zip(read.sides, sides, strict=True):
-            for file, path in zip(files, paths, strict=True):
-                _check_file(file, path)
+            if [*map(len, sides)] != [*map(len, read.sides)]:
+                yield f"input {read.name!r} has another number of files now"
+            for file, path in zip(read.files, chain.from_iterable(sides), strict=True):
+                yield from _change(file, path)
 
 
-def _check_file(file: InputFile, path: str) -> None:
-    """Raise StreamError if a file exists and its text has changed; the text is read only if its time of change has."""
+def _change(file: InputFile, path: str) -> Iterator[str]:
+    """Yield how a file has changed, if it exists; its text is read only if its modification time has changed."""
     if not os.path.lexists(path):
         return
     size, modified = stamp_of(path)
     if size != file.size:
-        raise StreamError(f"{shown_path(path)} has {size:,} bytes, and had {file.size:,}")
-    if modified != file.modified and look_at(path, max_line=None).digest != file.digest:
-        raise StreamError(f"{shown_path(path)} has another text now")
+        yield f"{shown_path(path)} has {size:,} bytes, and had {file.size:,}"
+    elif modified != file.modified and look_at(path, max_line=None).digest != file.digest:
+        yield f"{shown_path(path)} has another text now"

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, get_args
@@ -51,7 +51,7 @@ from volt.stream.tasks.task import (
     look_at,
     paths_by_side,
 )  # fmt: skip
-from volt.stream.tasks.task_folder import ShardInputs, TaskFolder, held, write_words
+from volt.stream.tasks.task_folder import ShardInputs, TaskFolder
 from volt.stream.transforms.column import Column, concatenated
 from volt.urls import url_of
 
@@ -102,7 +102,7 @@ def _bounds(sizes: Sequence[int] | Longs) -> Longs:
     return np.cumsum(np.concatenate([np.zeros(1, np.int64), np.asarray(sizes, np.int64)]))
 
 
-_ZSTD_LEVEL, _GZIP_LEVEL = 3, 3
+_LEVEL = 3  # of zstd and gzip
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,15 +187,15 @@ def packed(chunk: ShardChunk, *, compress: Compression) -> Packed:
 
 def _compressed(text: bytes, compress: Compression) -> bytes:
     # a file of zstd or gzip may have several frames
-    if compress == "none":
-        return text
     if compress == "gz":
         from isal import igzip_lib
 
-        return bytes(igzip_lib.compress(text, _GZIP_LEVEL, igzip_lib.COMP_GZIP))
-    import zstandard
+        return bytes(igzip_lib.compress(text, _LEVEL, igzip_lib.COMP_GZIP))
+    if compress == "zstd":
+        import zstandard
 
-    return zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(text)
+        return zstandard.ZstdCompressor(level=_LEVEL).compress(text)
+    return text
 
 
 LINES = 100_000  # of a shard
@@ -250,7 +250,7 @@ def shard(
         read = [path for inputs in files.values() for sides in inputs for side in sides for path in side]
         works = [TaskFolder(task_folder(place, task), task.sides) for task in chosen]
         for work in works:
-            stack.enter_context(held(work, read))
+            stack.enter_context(work.held(read))
         tally = _Tally("count lines", None, progress)
         plans = [
             _plan(task, _read(task, files[task.name], work, n_threads, most, tally), lines, compress)
@@ -298,17 +298,16 @@ def _read(
     """Read a task's inputs to their ends, unless an earlier run has read them. Raises an error if one is invalid."""
     known = work.files_read()
 
-    def read(side: str, path: str) -> InputFile:
+    def read(place: tuple[str, str]) -> InputFile:
         try:
-            return known.get((side, path)) or look_at(path, side=side, max_line=max_line, progress=tally.add)
+            return known.get(place) or look_at(place[1], side=place[0], max_line=max_line, progress=tally.add)
         except VoltError as error:
             raise error.reworded(f"task {task.name!r}: {error.message}") from error
 
     wanted = [(side, path) for sides in inputs for side, paths in zip(task.sides, sides, strict=True) for path in paths]
-    result = in_order(lambda pair: read(*pair), wanted, n_threads=min(n_threads, max(1, len(wanted))))
-    looked = [tuple(tuple(next(result) for _ in paths) for paths in sides) for sides in inputs]
-    for _ in result:  # so that its threads end
-        pass
+    result = in_order(read, wanted, n_threads=min(n_threads, max(1, len(wanted))))
+    files = iter([*result])  # all of them, so that the threads end
+    looked = [tuple(tuple(islice(files, len(paths))) for paths in sides) for sides in inputs]
     done = tuple(ReadInput(source.name, sides) for source, sides in zip(task.inputs, looked, strict=True))
     for one in done:
         check_input(task, one)
@@ -341,15 +340,9 @@ def _made(plan: ShardPlan, work: TaskFolder, n_threads: int, tally: _Tally) -> M
         for read in plan.inputs:
             for file in read.files:
                 check_unchanged(file.path, file.stamp)
-        numbers = range(plan.layout.n_shards)
-        words = tuple(
-            write_words(work.progress, side, [work.word_note(number, side) for number in numbers])
-            for side in work.sides
-        )
-        in_turn = tuple(shards[number] for number in numbers)
-        return work.finish(
-            Manifest(work.folder, plan.task.name, plan.task.sides, plan.layout, plan.inputs, in_turn, words)
-        )
+        in_turn = tuple(shards[number] for number in range(plan.layout.n_shards))
+        words = work.write_words(len(in_turn))
+        return work.finish(Manifest(work.folder, planned.task, work.sides, plan.layout, plan.inputs, in_turn, words))
 
 
 def _write_shard(
@@ -357,20 +350,20 @@ def _write_shard(
 ) -> WrittenShard:
     names = [shard_name(number, side, compress) for side in work.sides]
     digests, parts, n_lines = [blake2b(digest_size=16) for _ in names], list[tuple[CountedPart, ...]](), 0
-    sizes = [0] * len(names)
     with ExitStack() as stack:
         files = [stack.enter_context(write_atomic(work.progress / name)) for name in names]
         for chunk in chunks:
-            for place, data in enumerate(chunk.data):
-                files[place].write(data)
-                digests[place].update(data)
-                sizes[place] += len(data)
+            for file, digest, data in zip(files, digests, chunk.data, strict=True):
+                file.write(data)
+                digest.update(data)
             parts.append(chunk.words)
             n_lines += chunk.n_lines
             tally.add(chunk.n_lines)
+        sizes = [file.tell() for file in files]
     tables = [summed(side) for side in zip(*parts, strict=True)]
-    digest_texts = (digest.hexdigest() for digest in digests)
-    written = tuple(WrittenFile(*one) for one in zip(names, sizes, digest_texts, strict=True))
+    written = tuple(
+        WrittenFile(name, size, digest.hexdigest()) for name, size, digest in zip(names, sizes, digests, strict=True)
+    )
     shard = WrittenShard(n_lines, tuple(table.n_bad_lines for table in tables), written)
     work.note(number, shard, tables)
     return shard

@@ -164,8 +164,7 @@ def look_at(
     """
     check_is_file(path)
     if are_ids(path):
-        message = "contains indexed ids, but shards contain text; a stream reads ids without shards: remove `shards`"
-        raise StreamError(f"{shown_path(path)}: {message}")
+        raise StreamError(f"{shown_path(path)}: contains indexed ids, but shards contain text; remove `shards`")
     stamp, digest = stamp_of(path), blake2b(digest_size=16)
     n_lines = n_bytes = first_bad = first_tab = 0
     is_ended = True
@@ -188,12 +187,11 @@ def _line_at(block: bytes, place: int, before: int) -> int:
 
 
 def _first_bad(block: bytes) -> int:
-    if is_utf8_array(np.frombuffer(block, np.uint8)):
-        return -1
-    try:
-        block.decode()
-    except UnicodeDecodeError as error:
-        return error.start
+    if not is_utf8_array(np.frombuffer(block, np.uint8)):
+        try:
+            block.decode()
+        except UnicodeDecodeError as error:
+            return error.start
     return -1
 
 
@@ -249,10 +247,8 @@ class LineReader:
 
 def _blocks(path: str, size: int) -> Iterator[bytes]:
     """Yield the blocks of a file, without a byte order mark; each ends with a line feed."""
-    is_first = True
-    for block in read_raw(path, block_size=size, max_line=None):
-        block = block.removeprefix(BYTE_ORDER_MARK) if is_first else block
-        is_first = False
+    for number, block in enumerate(read_raw(path, block_size=size, max_line=None)):
+        block = block if number else block.removeprefix(BYTE_ORDER_MARK)
         if block:
             yield block if block.endswith(b"\n") else block + b"\n"
 

@@ -31,7 +31,6 @@ from volt.files.temporary import sweep
 from volt.stream.reading.shard import stamp_of
 from volt.stream.reading.shard_cache import locked
 from volt.stream.tasks.shard_folder import (
-    BAD_RECORD,
     MANIFEST,
     PROGRESS,
     Manifest,
@@ -39,22 +38,13 @@ from volt.stream.tasks.shard_folder import (
     WrittenFile,
     WrittenShard,
     is_whole,
-    load_record,
-    restored,
     store_manifest,
     store_record,
+    stored,
     stored_manifest,
 )  # fmt: skip
 from volt.stream.tasks.task import InputFile, ReadInput
 from volt.urls import url_of
-
-
-def write_words(folder: Path, side: str, notes: Iterable[Path]) -> WrittenFile:
-    """Write the word counts of a side over all shards, sorted. notes: the word counts of each shard"""
-    tables = (pl.read_ipc(BytesIO(note.read_bytes())) for note in notes)
-    total, buffer = summed(CountedPart(table, 0, 0, 0) for table in tables), BytesIO()
-    total.table.write_csv(buffer, include_header=False, separator="\t", quote_style="never")
-    return _written(folder / f"words.{side}.tsv", buffer)
 
 
 def _written(path: Path, buffer: BytesIO) -> WrittenFile:
@@ -85,6 +75,12 @@ class ShardInputs:
 
 
 @dataclass(frozen=True, slots=True)
+class _Finished:
+    shard: WrittenShard
+    words: tuple[WrittenFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TaskFolder:
     """The folder of a task, and the names of its sides."""
 
@@ -96,8 +92,7 @@ class TaskFolder:
         """The folder of new files until all of them are complete."""
         return self.folder / PROGRESS
 
-    def word_note(self, number: int, side: str) -> Path:
-        """Return the file with the words of a shard until all shards are complete."""
+    def _word_note(self, number: int, side: str) -> Path:
         return self.progress / f"{number:05d}.{side}.words"
 
     def _shard_note(self, number: int) -> Path:
@@ -143,8 +138,18 @@ class TaskFolder:
         for side, part in zip(self.sides, tables, strict=True):
             buffer = BytesIO()
             part.table.write_ipc(buffer, compression="zstd")
-            words.append(_written(self.word_note(number, side), buffer))
-        store_record(self._shard_note(number), {"shard": asdict(shard), "words": [asdict(file) for file in words]})
+            words.append(_written(self._word_note(number, side), buffer))
+        store_record(self._shard_note(number), asdict(_Finished(shard, tuple(words))))
+
+    def write_words(self, n_shards: int) -> tuple[WrittenFile, ...]:
+        """Write, for each side, the sorted word counts of all shards."""
+        result = list[WrittenFile]()
+        for side in self.sides:
+            tables = (pl.read_ipc(BytesIO(self._word_note(i, side).read_bytes())) for i in range(n_shards))
+            total, buffer = summed(CountedPart(table, 0, 0, 0) for table in tables), BytesIO()
+            total.table.write_csv(buffer, include_header=False, separator="\t", quote_style="never")
+            result.append(_written(self.progress / f"words.{side}.tsv", buffer))
+        return tuple(result)
 
     def finish(self, manifest: Manifest) -> Manifest:
         """Move the new files into the folder, write the manifest, and remove other shards and all notes."""
@@ -157,6 +162,36 @@ class TaskFolder:
         store_manifest(manifest)
         shutil.rmtree(self.progress, ignore_errors=True)
         return manifest
+
+    @contextmanager
+    def held(self, read: Iterable[str]) -> Iterator[None]:
+        """Lock the folder. It is created if missing, and removed if nothing was written.
+
+        read: the files read meanwhile. Raises ConfigError if one is in the folder.
+        Raises StreamError if another process has the lock, OutputError if the folder contains other files or cannot be
+        created.
+        """
+        _refuse_inputs(self.folder, read)
+        new, lock = [folder for folder in (self.folder, self.folder.parent) if not folder.exists()], self.folder / _LOCK
+        make_folder(self.folder)
+        try:
+            _refuse_others(self.folder)
+            with ExitStack() as stack:
+                try:
+                    is_ours = stack.enter_context(locked(lock, waits=False))
+                except OSError as error:
+                    raise OutputError(
+                        f"{shown_path(lock)}: cannot be locked: {reason(error)}; choose another place"
+                    ) from None
+                if not is_ours:
+                    message = "another process is writing shards there; wait, or name another folder"
+                    raise StreamError(f"{shown_path(self.folder)}: {message}")
+                stack.callback(lock.unlink, missing_ok=True)
+                yield
+        finally:
+            for folder in new:
+                with suppress(OSError):  # it is not empty
+                    folder.rmdir()
 
     @contextmanager
     def explaining_errors(self) -> Iterator[None]:
@@ -172,20 +207,14 @@ class TaskFolder:
             raise OutputError(f"{message}{before}; {remedy}") from None
 
     def _plan(self) -> ShardInputs | None:
-        try:
-            return restored(ShardInputs, load_record(self.progress / _PLAN))
-        except BAD_RECORD:
-            return None
+        return stored(ShardInputs, self.progress / _PLAN)
 
     def _finished_shard(self, number: int) -> WrittenShard | None:
-        try:
-            values = load_record(self._shard_note(number))
-            shard = restored(WrittenShard, values["shard"])
-            words = [restored(WrittenFile, file) for file in values["words"]]
-        except BAD_RECORD:
+        note = stored(_Finished, self._shard_note(number))
+        if note is None or not all(is_whole(self.progress, file) for file in note.words):
             return None
-        is_complete = all(is_whole(self.progress, file) or is_whole(self.folder, file) for file in shard.files)
-        return shard if is_complete and all(is_whole(self.progress, file) for file in words) else None
+        is_complete = all(is_whole(self.progress, file) or is_whole(self.folder, file) for file in note.shard.files)
+        return note.shard if is_complete else None
 
 
 def _remove_all_but(names: set[str], folder: Path) -> None:
@@ -196,52 +225,13 @@ def _remove_all_but(names: set[str], folder: Path) -> None:
             (folder / name).unlink()
 
 
-@contextmanager
-def held(work: TaskFolder, read: Iterable[str]) -> Iterator[None]:
-    """Lock a task's folder. It is created if missing, and removed if nothing was written.
-
-    read: the files read meanwhile. Raises ConfigError if one lies in the folder.
-    Raises StreamError if another process has the lock, OutputError if the folder contains other files or cannot be
-    created.
-    """
-    _refuse_inputs(work.folder, read)
-    new = [folder for folder in (work.folder, work.folder.parent) if not folder.exists()]
-    make_folder(work.folder)
-    try:
-        _refuse_others(work.folder)
-        with _locked(work.folder):
-            yield
-    finally:
-        for folder in new:
-            with suppress(OSError):  # it is not empty
-                folder.rmdir()
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    lock = folder / _LOCK
-    with ExitStack() as stack:
-        try:
-            is_ours = stack.enter_context(locked(lock, waits=False))
-        except OSError as error:
-            raise OutputError(f"{shown_path(lock)}: cannot be locked: {reason(error)}; choose another place") from None
-        if not is_ours:
-            message = f"{shown_path(folder)}: another process is writing shards there"
-            raise StreamError(f"{message}; wait until it has finished, or name another folder")
-        try:
-            yield
-        finally:
-            lock.unlink(missing_ok=True)
-
-
 def _refuse_inputs(folder: Path, read: Iterable[str]) -> None:
     """Raise ConfigError if a file that is read lies in the folder, however it is spelled."""
     place = os.path.join(os.path.realpath(folder), "")
     for path in (path for path in read if not url_of(path)):
         in_real_folder = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
         if in_real_folder.startswith(place) or os.path.realpath(path).startswith(place):
-            message = f"{shown_path(path)}: is read, and lies in {shown_path(folder)}, which is written"
-            raise ConfigError(f"{message}; name another folder")
+            raise ConfigError(f"{shown_path(path)}: is in {shown_path(folder)}, which is written; name another folder")
 
 
 def _refuse_others(folder: Path) -> None:
