@@ -9,13 +9,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from volt.errors import VocabularyError, quoted, shown_path
-from volt.files.small_files import read_text
+from volt.files.small_files import decoded, read_bytes
 from volt.formats.huggingface.foreign import remade
 from volt.formats.huggingface.pipeline import Json, Scheme
 from volt.formats.protocol import MOST_DIGITS
@@ -35,9 +33,11 @@ _REMEDIES = {
 }
 
 
-def load(path: Path) -> Json:
-    """Return the JSON object in a file."""
-    data = parsed_json(path, read_text(path, kind=VocabularyError, remedy=", so not JSON; download or export it again"))
+def load(path: Path, content: bytes | None = None) -> Json:
+    """Return the JSON object in a file. content: the file's bytes, if they have been read already"""
+    content = read_bytes(path, kind=VocabularyError) if content is None else content
+    remedy = ", so not JSON; download or export it again"
+    data = parsed_json(path, decoded(path, content, kind=VocabularyError, remedy=remedy))
     if not isinstance(data, dict):
         raise VocabularyError(f"{shown_path(path)}:1: contains no JSON object; give the file of a tokenizer")
     return data
@@ -69,9 +69,6 @@ def model_vocab(path: Path, model: Json) -> dict[str, int]:
     vocab, of_id = model.get("vocab"), dict[int, str]()
     if not isinstance(vocab, dict) or not vocab:
         raise VocabularyError(f"{path}: model.vocab is missing, empty or not an object; download or export it again")
-    numbers = {*vocab.values()} if {*map(type, vocab.values())} == {int} else set()
-    if len(numbers) == len(vocab) and min(numbers) >= 0:  # found in less time than to look at each
-        return dict(sorted(vocab.items(), key=itemgetter(1)))
     for token, number in vocab.items():
         if type(number) is not int or number < 0:
             raise VocabularyError(f"{path}: model.vocab: token {token!r} has the id {number!r}; give 0 or more")
@@ -88,9 +85,6 @@ def model_merges(path: Path, model: Json) -> Iterator[tuple[str, str]]:
     rows, vocab = model.get("merges"), model["vocab"]
     if not isinstance(rows, list):
         raise VocabularyError(f"{path}: model.merges is missing or not a list; download or export it again")
-    if (pairs := _sound_pairs(rows, vocab)) is not None:
-        yield from pairs
-        return
     for number, row in enumerate(rows, 1):
         pair = row.split(" ") if isinstance(row, str) else row
         if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) and part for part in pair):
@@ -102,17 +96,6 @@ def model_merges(path: Path, model: Json) -> Iterator[tuple[str, str]]:
                     "model.vocab; fix it, or remove the merge"
                 )
         yield pair[0], pair[1]
-
-
-def _sound_pairs(rows: Sequence[Any], vocab: Mapping[str, int]) -> list[tuple[str, str]] | None:
-    """Return the merges if all are valid, in less time than to look at each; otherwise None."""
-    kinds = {*map(type, rows)}
-    if not kinds <= {str} and not kinds <= {list}:
-        return None
-    pairs = [tuple(row.split(" ")) for row in rows] if kinds == {str} else [*map(tuple, rows)]
-    parts = [*chain.from_iterable(pairs)]
-    are_pairs = {*map(len, pairs)} <= {2} and {*map(type, parts)} <= {str} and "" not in parts
-    return pairs if are_pairs and vocab.keys() >= {*parts, *map("".join, pairs)} else None
 
 
 def falls_back(model: Json, vocab: Mapping[str, int]) -> bool:
