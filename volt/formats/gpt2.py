@@ -16,7 +16,14 @@ from volt.errors import VocabularyError
 from volt.files.small_files import read_text
 from volt.formats.huggingface.foreign import added_losses
 from volt.formats.huggingface.pipeline import Json
-from volt.formats.huggingface.tokens import can_be_special, can_have_role, folder_tokens, merging_of, order_of
+from volt.formats.huggingface.tokens import (
+    can_be_special,
+    can_have_role,
+    folder_tokens,
+    last_of_equal,
+    merging_of,
+    order_of,
+)
 from volt.text.characters import ALPHABET, PREFIX, SUFFIX, to_bytes, whole_characters
 from volt.text.patterns.cut_tokens import cut_tokens
 from volt.text.patterns.published import NAMED
@@ -79,8 +86,7 @@ def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
     spelled = [to_bytes(token) for token in tokens]
     if cut := cut_tokens(spelled, NAMED["gpt2"]):
         raise VocabularyError(other_pattern(path, spelled, cut))
-    last = {pair: rank for rank, pair in enumerate(pairs)}  # of equal merges tokenizers takes the last; none is usual
-    merges = tuple(sorted(last, key=last.__getitem__))
+    merges = last_of_equal(pairs)
     try:
         vocabulary = Vocabulary(
             merges=merges, tokens=tokens, marker="none", pretokenizer=PreTokenizer("bytes"), special=special,
