@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import dropwhile
 from pathlib import Path
@@ -73,9 +74,8 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
     before it, the most probable piece first.
     """
     model = _model(path, data)
-    pieces = [
-        piece for _, piece in sorted((-piece.score, piece.piece) for piece in model.pieces if piece.type == NORMAL)
-    ]
+    normal = [piece for piece in model.pieces if piece.type == NORMAL]
+    pieces = [piece.piece for piece in sorted(normal, key=lambda piece: (-piece.score, piece.piece))]
     if model.trainer_spec.model_type == UNIGRAM:
         return MergeList(list(merges_that_make(pieces)), "prefix")
     if model.trainer_spec.model_type != BPE:
@@ -112,7 +112,7 @@ def files_written(path: Path) -> tuple[Path, ...]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Read a model; PATH.model if PATH does not exist. merges: not used, as a model holds them"""
+    """Read a model; PATH.model if PATH does not exist. merges: ignored, because a model contains its merges"""
     path = _existing(path)
     model = _load(path)
     kinds = [piece.type for piece in model.pieces]
@@ -125,36 +125,33 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 
 def normal_pieces(path: Path) -> dict[str, int]:
-    """Return the text pieces of a model of any kind with their ids."""
+    """Return the text pieces of a model of any type with their ids."""
     model = _load(_existing(path))
     return {piece.piece: number for number, piece in enumerate(model.pieces) if piece.type == NORMAL}
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-    """Return the library with that model loaded. Its runs of unknown characters are taken apart, as in VOLT."""
+    """Return the library with the model loaded. Its runs of unknown characters are split, as in VOLT."""
     model = _load(_existing(path))
     library = charsmap.load_library()
     processor = library.SentencePieceProcessor(model_proto=model.SerializeToString())
     ends = model.trainer_spec.treat_whitespace_as_suffix
 
-    def encode(lines: Sequence[str]) -> Iterator[tuple[list[str], list[int]]]:
-        both = (processor.encode(list(lines), out_type=kind) for kind in (str, int))
-        for pieces, ids in zip(*both, strict=True):
-            yield _one_by_one(pieces, ids, unknown=processor.unk_id(), ends=ends)
+    def encode(lines: Sequence[str]) -> list[tuple[list[str], list[int]]]:
+        both = zip(*(processor.encode(list(lines), out_type=kind) for kind in (str, int)), strict=True)
+        return [_one_by_one(pieces, ids, unknown=processor.unk_id(), ends=ends) for pieces, ids in both]
 
-    def pieces(lines: Sequence[str]) -> list[list[str]]:
-        return [pieces for pieces, _ in encode(lines)]
-
-    def ids(lines: Sequence[str]) -> list[list[int]]:
-        return [ids for _, ids in encode(lines)]
-
-    return Peer(f"sentencepiece {library.__version__}", pieces, ids)
+    return Peer(
+        f"sentencepiece {library.__version__}",
+        pieces=lambda lines: [pieces for pieces, _ in encode(lines)],
+        ids=lambda lines: [ids for _, ids in encode(lines)],
+    )
 
 
 def _one_by_one(
     pieces: Sequence[str], ids: Sequence[int], *, unknown: int, ends: bool = False
 ) -> tuple[list[str], list[int]]:
-    """Return pieces and ids with runs of unknown characters taken apart. ends: "▁" ends words, as "</w>" in VOLT
+    """Split runs of unknown characters in pieces and ids. ends: "▁" ends words, as "</w>" does in VOLT
 
     >>> _one_by_one(["a▁", "éü▁"], [7, 0], unknown=0, ends=True)
     (['a</w>', 'é', 'ü</w>'], [7, 0, 0])
@@ -186,13 +183,11 @@ def _model(path: str | Path, data: bytes) -> Any:
     proto = charsmap.model_class()
     from google.protobuf.message import DecodeError
 
-    try:
+    with suppress(DecodeError):
         model = proto.FromString(data)
-    except DecodeError:
-        model = None
-    if model is None or not all(isinstance(text, str) for text in _texts(model)):
-        raise CandidateError(f"{path}: {_DAMAGED}")
-    return model
+        if all(isinstance(text, str) for text in _texts(model)):
+            return model
+    raise CandidateError(f"{path}: {_DAMAGED}")
 
 
 def _texts(model: Any) -> Iterator[object]:
@@ -206,7 +201,7 @@ def _texts(model: Any) -> Iterator[object]:
 
 @dataclass(frozen=True, slots=True)
 class WordScheme:
-    """The rules by which lines become words. lost: notes on differences of the library"""
+    """The rules by which lines become words. lost: notes on where sentencepiece differs"""
 
     marker: Marker
     pretokenizer: str
@@ -221,10 +216,8 @@ def vocabulary_of(model: Any) -> Vocabulary:
     rows = [(_spelled(piece, model), piece.score, piece.type) for piece in model.pieces]
     joins = _joins(rows)
     if joins.clash:
-        raise VocabularyError(
-            f"pieces {joins.clash[0]!r} and {joins.clash[1]!r} have scores by which sentencepiece joins what stands "
-            "further left, which no order of merges can tell; train a model with a score for each piece"
-        )
+        what = f"pieces {joins.clash[0]!r} and {joins.clash[1]!r} have scores by which sentencepiece joins the left one"
+        raise VocabularyError(f"{what} first, which no order of merges does; train a model with a score for each piece")
     words, special = _words(model, list(map("".join, joins.merges))), _special(model)
     normalizer, notes = _normalizer(model)
     # a lone marker follows bytes and user tokens
@@ -250,30 +243,25 @@ def vocabulary_of(model: Any) -> Vocabulary:
 
 
 def _spelled(piece: Any, model: Any) -> str:
-    """Return a piece as VOLT spells it: where spaces end words, "▁" at the end of one is "</w>"."""
-    if model.trainer_spec.treat_whitespace_as_suffix and piece.type in (NORMAL, UNUSED):
-        text = str(piece.piece)
-        return text.removesuffix(PREFIX) + SUFFIX if text.endswith(PREFIX) else text
-    return str(piece.piece)
+    """Return a piece as VOLT spells it: if spaces end words, its last "▁" becomes "</w>"."""
+    text, ends = str(piece.piece), model.trainer_spec.treat_whitespace_as_suffix and piece.type in (NORMAL, UNUSED)
+    return text.removesuffix(PREFIX) + SUFFIX if ends and text.endswith(PREFIX) else text
 
 
 def _order(rows: Sequence[tuple[str, float, int]], dropped: set[str]) -> tuple[str, ...]:
     """Return the pieces by id; unused pieces at the end, such as scaffolding, have no ids."""
-    order = ["" if kind == UNUSED or (kind == NORMAL and piece in dropped) else piece for piece, _, kind in rows]
-    n_last = len(rows) - sum(1 for _ in dropwhile(lambda row: row[2] == UNUSED, reversed(rows)))
-    return tuple(order[: len(order) - n_last])
+    rows = list(dropwhile(lambda row: row[2] == UNUSED, reversed(rows)))[::-1]
+    return tuple("" if kind == UNUSED or (kind == NORMAL and piece in dropped) else piece for piece, _, kind in rows)
 
 
 def _special(model: Any) -> SpecialTokens:
-    trainer, of_kind = model.trainer_spec, dict[int, list[str]]()
-    for piece in model.pieces:
-        of_kind.setdefault(piece.type, []).append(piece.piece)
-    control = of_kind.get(CONTROL, [])
-    bos, eos, pad = (
-        name if name in control else None for name in (trainer.bos_piece, trainer.eos_piece, trainer.pad_piece)
+    trainer = model.trainer_spec
+    [unk], user, control = (
+        [one.piece for one in model.pieces if one.type == kind] for kind in (UNKNOWN, USER, CONTROL)
     )
-    others = tuple(name for name in control if name not in (bos, eos, pad))
-    return SpecialTokens(of_kind[UNKNOWN][0], bos, eos, pad, tuple(of_kind.get(USER, ())), others)
+    named = trainer.bos_piece, trainer.eos_piece, trainer.pad_piece
+    bos, eos, pad = (name if name in control else None for name in named)
+    return SpecialTokens(unk, bos, eos, pad, tuple(user), tuple(name for name in control if name not in named))
 
 
 def _joins(rows: Sequence[tuple[str, float, int]]) -> ImpliedMerges:
@@ -305,15 +293,13 @@ def _words(model: Any, texts: Sequence[str]) -> WordScheme:
     if not spec.remove_extra_whitespaces:
         return WordScheme("none", "metaspace-line" if spans else "metaspace-runs" if runs else "metaspace")
     if spans:
-        raise VocabularyError(
-            f"piece {spans!r} spans words, and spaces are reduced before text is cut, which VOLT does not do; train "
-            "with --split_by_whitespace=true or with --remove_extra_whitespaces=false"
-        )
+        what = f"piece {spans!r} spans words, and spaces are reduced before text is cut, which VOLT cannot do"
+        raise VocabularyError(f"{what}; train with --split_by_whitespace=true or --remove_extra_whitespaces=false")
     return WordScheme("prefix", _separated(spec.name, table), (TRIMMED,))
 
 
 def _separated(name: str, table: bytes) -> str:
-    """Return the pre-tokenizer of words that stand between spaces: of all kinds, if they all become U+0020."""
+    """Return the pre-tokenizer for words between spaces: all kinds of spaces, if each becomes U+0020."""
     if name.startswith("nmt_") or all(charsmap.find(table, space) == " " for space in SPLIT_SPACE if space != " "):
         return "whitespace"
     return ONLY_SPACES
@@ -329,18 +315,14 @@ def _refuse_other_ends(model: Any) -> None:
     wrong = next((piece for piece in others if PREFIX in piece[:-1] or scores[piece] >= worst), None)
     wrong = wrong or next((piece for piece in others if piece.endswith(PREFIX) and piece[-2:] not in ends), None)
     if wrong or not (spec.add_dummy_prefix and spec.remove_extra_whitespaces):
-        raise VocabularyError(
-            f"its words end with {PREFIX!r}, which is not joined to their last characters first, as VOLT's '</w>' is; "
-            "train it without --treat_whitespace_as_suffix"
-        )
+        what = f"{PREFIX!r} ends its words but is not joined to the last character first, as VOLT's '</w>' is"
+        raise VocabularyError(f"{what}; train it without --treat_whitespace_as_suffix")
 
 
 def _refuse_other_kinds(trainer: Any, spec: Any) -> None:
     if trainer.model_type == UNIGRAM:
-        raise VocabularyError(
-            "a unigram model, whose pieces no merges make, so VOLT cannot encode with it; use its pieces as "
-            "candidates of a search, or train one with --model_type=bpe"
-        )
+        what = "a unigram model, whose pieces no merges make"
+        raise VocabularyError(f"{what}; search with its pieces as candidates, or train one with --model_type=bpe")
     if trainer.model_type != BPE:
         kind = _KINDS.get(trainer.model_type, "word or character")
         raise VocabularyError(f"a {kind} model, whose pieces no merges make; train one with --model_type=bpe")
@@ -354,28 +336,23 @@ def _refuse_pieces(model: Any) -> None:
         if not piece.piece or math.isnan(piece.score):
             raise VocabularyError(f"piece {number} is empty or has no score; copy or train the model again")
         if "\0" in piece.piece:
-            raise VocabularyError(f"piece {number}, {piece.piece!r}, holds U+0000, which no piece can; train it again")
+            raise VocabularyError(f"piece {number}, {piece.piece!r}, contains U+0000; train the model again")
         if first.setdefault(piece.piece, number) != number:
             raise VocabularyError(f"piece {number}, {piece.piece!r}, repeats piece {first[piece.piece]}; remove one")
         if piece.type == USER and PREFIX in piece.piece:
-            raise VocabularyError(
-                f"piece {number}: user token {piece.piece!r} holds a space, which VOLT's cannot; train without it"
-            )
+            what = f"piece {number}: user token {piece.piece!r} contains a space, which VOLT's cannot"
+            raise VocabularyError(f"{what}; train without it")
         if piece.type == CONTROL and len(piece.piece) == 1:
-            raise VocabularyError(
-                f"piece {number}: control token {piece.piece!r} is one character, which text may hold; train with "
-                "another spelling"
-            )
+            what = f"piece {number}: control token {piece.piece!r} is one character, which text may contain"
+            raise VocabularyError(f"{what}; train with another spelling")
     result = {piece.piece for piece in model.pieces if piece.type == BYTE}
     if result != set(BYTE_TOKENS * model.trainer_spec.byte_fallback):
-        raise VocabularyError(
-            f"{len(result)} of the 256 byte pieces with byte_fallback={bool(model.trainer_spec.byte_fallback)}, and "
-            "but sentencepiece needs all or none; copy or train the model again"
-        )
+        what = f"{len(result)} of the 256 byte pieces with byte_fallback={bool(model.trainer_spec.byte_fallback)}"
+        raise VocabularyError(f"{what}, but sentencepiece needs all or none; copy or train the model again")
 
 
 def _normalizer(model: Any) -> tuple[Normalizer, tuple[str, ...]]:
-    """Return the normaliser by its name, and notes on how the library's differs."""
+    """Return VOLT's normalizer of the model's name, and notes on how the model's differs."""
     name, table = model.normalizer_spec.name, model.normalizer_spec.precompiled_charsmap
     try:
         known = Normalizer.parse(_NORMALIZERS.get(name, name))
@@ -404,6 +381,6 @@ def _losses(
     if not spells_bytes:
         yield unknown_runs(special)
     if normalizer.form == "nfkc":
-        yield "Marks of a letter in another order than NFKC's are put in order by VOLT, not by sentencepiece."
+        yield "VOLT sorts the marks of a letter in NFKC's order; sentencepiece does not."
     if special.user and normalizer != Normalizer():
         yield "A user token that only normalisation makes is a token for sentencepiece, and text for VOLT."
