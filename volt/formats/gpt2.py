@@ -14,16 +14,9 @@ from pathlib import Path
 
 from volt.errors import VocabularyError
 from volt.files.small_files import read_text
+from volt.formats.huggingface import tokens as huggingface
 from volt.formats.huggingface.foreign import added_losses
 from volt.formats.huggingface.pipeline import Json
-from volt.formats.huggingface.tokens import (
-    can_be_special,
-    can_have_role,
-    folder_tokens,
-    last_of_equal,
-    merging_of,
-    order_of,
-)
 from volt.text.characters import ALPHABET, SUFFIX, to_bytes, whole_characters
 from volt.text.patterns.cut_tokens import cut_tokens
 from volt.text.patterns.published import NAMED
@@ -65,7 +58,7 @@ def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
     ids = listed or {token: number for number, token in enumerate((*GPT2_ORDER, *output))}
     if neighbour and (missing := next((token for token in (*ALPHABET, *output) if token not in ids), None)):
         raise VocabularyError(f"{neighbour}: no id for {missing!r}, which {path.name} makes or uses; add it")
-    roles, added, flags = folder_tokens(path.parent)
+    roles, added, flags = huggingface.folder_tokens(path.parent)
     ids = dict(sorted((ids | added).items(), key=itemgetter(1)))
     special = _special(ids, roles, flags, {*output, *ALPHABET})
     named, known = set(special.all), {*output, *ALPHABET}
@@ -76,11 +69,11 @@ def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
             f"{path}: GPT-2's pattern, which VOLT assumes, cuts {len(cut):,} of its {len(tokens):,} tokens, such as "
             f"{example}: the file belongs to another pattern; choose a file for GPT-2's pattern, such as r50k_base"
         )
-    merges = last_of_equal(pairs)
+    merges = huggingface.last_of_equal(pairs)
     try:
         vocabulary = Vocabulary(
             merges=merges, tokens=tokens, marker="none", pretokenizer=PreTokenizer("bytes"), special=special,
-            merging=merging_of(merges), order=order_of(ids, special.all, tokens),
+            merging=huggingface.merging_of(merges), order=huggingface.order_of(ids, special.all, tokens),
         )  # fmt: skip
     except VocabularyError as error:
         section, index = error.place or ("", 0)
@@ -94,9 +87,9 @@ def _special(
     ids: Mapping[str, int], roles: Mapping[str, str], named: Collection[str], known: Collection[str]
 ) -> SpecialTokens:
     """Return the special tokens: user tokens if the folder names them, control tokens if no merge makes them."""
-    roles_of = {role: token for role, token in roles.items() if token in ids and can_have_role(token)}
+    roles_of = {role: token for role, token in roles.items() if token in ids and huggingface.can_have_role(token)}
     user = tuple(token for token in ids if token in named)
-    control = [token for token in ids if token not in known and token not in user and can_be_special(token)]
+    control = [token for token in ids if token not in known and token not in user and huggingface.can_be_special(token)]
     return SpecialTokens(**{role: roles_of.get(role) for role in ROLES}, user=user, control=tuple(control))
 
 

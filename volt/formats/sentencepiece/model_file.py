@@ -19,38 +19,13 @@ from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
-from volt.errors import CandidateError, ConfigError, VocabularyError
+from volt.errors import CandidateError, ConfigError, VocabularyError, VoltError
 from volt.files.atomic import write_together
 from volt.files.small_files import read_bytes
 from volt.formats.protocol import USUAL, MergeList, Peer
-from volt.formats.sentencepiece import charsmap
-from volt.formats.sentencepiece.merges import (
-    BYTE,
-    CONTROL,
-    NORMAL,
-    UNKNOWN,
-    UNUSED,
-    USER,
-    ImpliedMerges,
-    Letters,
-    merges_that_make,
-    two_parts,
-)
-from volt.formats.sentencepiece.writing import (
-    BPE,
-    END_UNKNOWN,
-    ONLY_SPACES,
-    RUNS_UNMARKED,
-    TRIMMED,
-    UNMARKED_LINE,
-    check_scheme,
-    check_spellings,
-    differences,
-    model_rows,
-    such,
-    to_proto,
-    unknown_runs,
-)
+from volt.formats.sentencepiece import charsmap, writing
+from volt.formats.sentencepiece import merges as implied
+from volt.formats.sentencepiece.merges import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER
 from volt.text.characters import BYTE_TOKENS, PREFIX, SPLIT_SPACE, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
@@ -73,16 +48,16 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
     BPE: all merges for a piece that can be cut in several ways. Unigram: each piece is built from the longest pieces
     before it, the most probable piece first.
     """
-    model = _model(path, data)
+    model = _model(path, data, CandidateError)
     normal = [piece for piece in model.pieces if piece.type == NORMAL]
     pieces = [piece.piece for piece in sorted(normal, key=lambda piece: (-piece.score, piece.piece))]
     if model.trainer_spec.model_type == UNIGRAM:
-        return MergeList(list(merges_that_make(pieces)), "prefix")
-    if model.trainer_spec.model_type != BPE:
+        return MergeList(list(implied.merges_that_make(pieces)), "prefix")
+    if model.trainer_spec.model_type != writing.BPE:
         raise CandidateError(f"{path}: a sentencepiece model of words or characters; train one with --model_type=bpe")
     output, pairs = set[str](), list[tuple[str, str]]()
     for piece in pieces:
-        pairs += [cut for cut in two_parts(piece) if all(len(part) == 1 or part in output for part in cut)]
+        pairs += [cut for cut in implied.two_parts(piece) if all(len(part) == 1 or part in output for part in cut)]
         output.add(piece)
     return MergeList(pairs, "prefix")
 
@@ -96,14 +71,14 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     """Write PATH.model, with the ids of the vocabulary, and PATH.vocab. Returns a sentence for each difference."""
-    check_scheme(vocabulary)
-    rows = list(model_rows(vocabulary))
-    check_spellings(rows)
-    model = to_proto(vocabulary, rows)
+    writing.check_scheme(vocabulary)
+    rows = list(writing.model_rows(vocabulary))
+    writing.check_spellings(rows)
+    model = writing.to_proto(vocabulary, rows)
     listing = "".join(f"{piece}\t{score:g}\n" for piece, score, _ in rows)
     place, neighbours = files_written(path)
     write_together({neighbours: listing.encode(), place: model.SerializeToString()})
-    return list(differences(vocabulary))
+    return list(writing.differences(vocabulary))
 
 
 def files_written(path: Path) -> tuple[Path, ...]:
@@ -173,13 +148,10 @@ def _existing(path: Path) -> Path:
 
 
 def _load(path: Path) -> Any:
-    try:
-        return _model(path, read_bytes(path, kind=VocabularyError))
-    except CandidateError as error:
-        raise VocabularyError(str(error)) from None
+    return _model(path, read_bytes(path, kind=VocabularyError), VocabularyError)
 
 
-def _model(path: str | Path, data: bytes) -> Any:
+def _model(path: str | Path, data: bytes, kind: type[VoltError]) -> Any:
     proto = charsmap.model_class()
     from google.protobuf.message import DecodeError
 
@@ -187,7 +159,7 @@ def _model(path: str | Path, data: bytes) -> Any:
         model = proto.FromString(data)
         if all(isinstance(text, str) for text in _texts(model)):
             return model
-    raise CandidateError(f"{path}: {_DAMAGED}")
+    raise kind(f"{path}: {_DAMAGED}")
 
 
 def _texts(model: Any) -> Iterator[object]:
@@ -264,11 +236,11 @@ def _special(model: Any) -> SpecialTokens:
     return SpecialTokens(unk, bos, eos, pad, tuple(user), tuple(name for name in control if name not in named))
 
 
-def _joins(rows: Sequence[tuple[str, float, int]]) -> ImpliedMerges:
+def _joins(rows: Sequence[tuple[str, float, int]]) -> implied.ImpliedMerges:
     scores = {piece: score for piece, score, kind in rows if kind in (NORMAL, UNUSED) and piece != SUFFIX}
-    letters = Letters.of(scores)
+    letters = implied.Letters.of(scores)
     short = {letters.short(piece): score for piece, score in scores.items()}
-    joins = ImpliedMerges.of({piece: score for piece, score in short.items() if len(piece) > 1})
+    joins = implied.ImpliedMerges.of({piece: score for piece, score in short.items() if len(piece) > 1})
     if not letters.atoms:
         return joins
     merges = tuple((letters.long(left), letters.long(right)) for left, right in joins.merges)
@@ -282,27 +254,27 @@ def _words(model: Any, texts: Sequence[str]) -> WordScheme:
         _refuse_other_ends(model)
         pieces = {piece.piece for piece in model.pieces if piece.type in (NORMAL, UNUSED)}
         inside = [piece for piece in sorted(pieces - {PREFIX}) if len(piece) == 1 and piece + PREFIX not in pieces]
-        notes = (END_UNKNOWN.format(such(inside, "ends")),) if inside else ()
+        notes = (writing.END_UNKNOWN.format(writing.such(inside, "ends")),) if inside else ()
         return WordScheme("suffix", _separated(spec.name, table), notes)
     spans = next((piece for piece in texts if PREFIX in piece.lstrip(PREFIX)), None)
     runs = any(piece.startswith(2 * PREFIX) for piece in texts)
     if not spec.add_dummy_prefix:
         note = "Several spaces in a row, and spaces at the ends of a line, are reduced for sentencepiece, not for VOLT."
-        notes = (note, TRIMMED) * spec.remove_extra_whitespaces
-        return WordScheme("none", UNMARKED_LINE if spans else RUNS_UNMARKED, notes)
+        notes = (note, writing.TRIMMED) * spec.remove_extra_whitespaces
+        return WordScheme("none", writing.UNMARKED_LINE if spans else writing.RUNS_UNMARKED, notes)
     if not spec.remove_extra_whitespaces:
         return WordScheme("none", "metaspace-line" if spans else "metaspace-runs" if runs else "metaspace")
     if spans:
         what = f"piece {spans!r} spans words, and spaces are reduced before text is cut, which VOLT cannot do"
         raise VocabularyError(f"{what}; train with --split_by_whitespace=true or --remove_extra_whitespaces=false")
-    return WordScheme("prefix", _separated(spec.name, table), (TRIMMED,))
+    return WordScheme("prefix", _separated(spec.name, table), (writing.TRIMMED,))
 
 
 def _separated(name: str, table: bytes) -> str:
     """Return the pre-tokenizer for words between spaces: all kinds of spaces, if each becomes U+0020."""
     if name.startswith("nmt_") or all(charsmap.find(table, space) == " " for space in SPLIT_SPACE if space != " "):
         return "whitespace"
-    return ONLY_SPACES
+    return writing.ONLY_SPACES
 
 
 def _refuse_other_ends(model: Any) -> None:
@@ -323,7 +295,7 @@ def _refuse_other_kinds(trainer: Any, spec: Any) -> None:
     if trainer.model_type == UNIGRAM:
         what = "a unigram model, whose pieces no merges make"
         raise VocabularyError(f"{what}; search with its pieces as candidates, or train one with --model_type=bpe")
-    if trainer.model_type != BPE:
+    if trainer.model_type != writing.BPE:
         kind = _KINDS.get(trainer.model_type, "word or character")
         raise VocabularyError(f"a {kind} model, whose pieces no merges make; train one with --model_type=bpe")
     if not spec.escape_whitespaces:
@@ -377,9 +349,9 @@ def _losses(
     special: SpecialTokens, normalizer: Normalizer, unmade: Sequence[str], *, spells_bytes: bool
 ) -> Iterator[str]:
     if unmade:
-        yield f"{such(unmade, 'has')} an id that VOLT does not use, as no two pieces make it."
+        yield f"{writing.such(unmade, 'has')} an id that VOLT does not use, as no two pieces make it."
     if not spells_bytes:
-        yield unknown_runs(special)
+        yield writing.unknown_runs(special)
     if normalizer.form == "nfkc":
         yield "VOLT sorts the marks of a letter in NFKC's order; sentencepiece does not."
     if special.user and normalizer != Normalizer():
