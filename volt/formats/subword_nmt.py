@@ -12,11 +12,11 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from volt.errors import CandidateError, VocabularyError, missing
+from volt.errors import CandidateError, VocabularyError
 from volt.files.atomic import write_together
 from volt.files.small_files import decoded, read_bytes, read_text
 from volt.formats import gpt2
-from volt.formats.protocol import USUAL, MergeList, Peer
+from volt.formats.protocol import USUAL, MergeList, Peer, needs
 from volt.text.characters import ALPHABET, PREFIX, SUFFIX
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
@@ -189,10 +189,8 @@ def _refuse_01(codes: Path, listing: Path) -> None:
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     """Load subword-nmt with these codes, their vocabulary, and user tokens as glossaries."""
-    try:
+    with needs("subword-nmt"):
         from subword_nmt.apply_bpe import BPE, read_vocabulary  # type: ignore[import-untyped]
-    except ImportError:
-        raise missing("subword-nmt") from None
     if read(path).pretokenizer.is_bytes:
         raise VocabularyError(f"{path}: subword-nmt does not support merges over bytes; give its own codes")
     listing = _beside(path)

@@ -8,12 +8,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from volt.errors import ConfigError, VocabularyError, missing, shown_path
+from volt.errors import ConfigError, VocabularyError, shown_path
 from volt.formats.gpt2 import BESIDE, merges_in
 from volt.formats.huggingface.pipeline import ENDED, vocab_without_ends
 from volt.formats.huggingface.reading import read
 from volt.formats.huggingface.tokens import FILE
-from volt.formats.protocol import USUAL, Peer
+from volt.formats.protocol import USUAL, Peer, needs
 from volt.text.characters import PREFIX, SUFFIX
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
@@ -26,10 +26,8 @@ def peer_of_merges(path: Path, vocabulary: Vocabulary) -> Peer:
     if vocab is None:
         what = f"{shown_path(path)}: no library splits by merges over bytes without the ids of their tokens"
         raise ConfigError(f"{what}; put the {BESIDE[0]} of these merges into the same folder")
-    try:
+    with needs("tokenizers"):
         from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    except ImportError:
-        raise missing("tokenizers") from None
     tokenizer = Tokenizer(models.BPE.from_file(str(vocab), str(path)))
     tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     return _peer(tokenizer, vocabulary.ids, vocabulary.special.user)
@@ -112,10 +110,8 @@ def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) 
 def _loaded(path: Path, vocabulary: Vocabulary | None, users: Sequence[str]) -> Peer:
     if path.is_dir() and not (path / FILE).exists() and (merges := merges_in(path)):
         return peer_of_merges(merges, read(path) if vocabulary is None else vocabulary)
-    try:
+    with needs("tokenizers"):
         from tokenizers import Tokenizer
-    except ImportError:
-        raise missing("tokenizers") from None
     path = path / FILE if path.is_dir() else path
     try:
         tokenizer = Tokenizer.from_file(str(path))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from volt.errors import ConfigError, VocabularyError, missing, quoted
+from volt.errors import ConfigError, VocabularyError, quoted
 from volt.files.small_files import read_bytes
-from volt.formats.protocol import USUAL, Peer
+from volt.formats.protocol import USUAL, Peer, needs
 from volt.formats.tiktoken.ranks import choose, read_ranks
 from volt.formats.tiktoken.reading import is_tekken, read_tekken
 from volt.text.characters import to_characters
@@ -84,10 +84,8 @@ def _peer(
     shares_ids: bool,
 ) -> Peer:  # fmt: skip
     """Return the library with these ranks and special tokens, of which it finds user tokens in text."""
-    try:
+    with needs("tiktoken"):
         import tiktoken
-    except ImportError:
-        raise missing("tiktoken") from None
     names, allowed = {number: token for token, number in special_ids.items()}, set(special.user)
     try:
         encoding = tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=dict(ranks), special_tokens=special_ids)
