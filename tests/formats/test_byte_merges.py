@@ -79,7 +79,11 @@ def test_letters_tell_bytes_from_characters(rows: str, kind: bool, tmp_path: Pat
     [
         ("▁ t\n▁t h\n", None, "merges.txt: its merges mark words by '▁'.*tokenizer.json"),
         ("t h\nth e</w>\nÃ ©</w>\n", None, "merges.txt: its merges spell bytes.*CLIP.*tokenizer.json"),
-        ("Ġ t\n( l\n", None, r"merges.txt: GPT-2.s pattern, which VOLT assumes, cuts 1 of its 258 tokens, such as .\(l."),
+        (
+            "Ġ t\n( l\n",
+            None,
+            r"merges.txt: GPT-2.s pattern, which VOLT assumes, cuts 1 of its 258 tokens, such as .\(l.",
+        ),
         ("Ġ t\n", {"Ġ": 0}, "vocab.json: no id for 'Ā'"),
         ("Ġ t\n", "[1]", "vocab.json:1: not an object of tokens"),
         ("Ġ t\n", "{\n", "vocab.json:2: damaged or cut short"),

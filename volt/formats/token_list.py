@@ -134,10 +134,8 @@ def spelling_notes(vocabulary: Vocabulary, *, has_counts: bool) -> Iterator[str]
         yield "spelled as subword-nmt does, '@@' after pieces that do not end a word: encode text with the separator @@"
     yield from _not_listed(vocabulary, has_counts=has_counts)
     if pieces := glued(vocabulary):
-        yield (
-            f"user and byte tokens are listed twice: as VOLT numbers them, and last, as in {pieces[0]}, for text where "
-            f"more of the word follows, with ids that VOLT lacks; {SUFFIX} is listed, but text never contains it"
-        )
+        twice = f"user and byte tokens are listed again at the end, as in {pieces[0]}, for text inside a word"
+        yield f"{twice}, with ids that VOLT lacks; {SUFFIX} is listed, but text never contains it"
     if has_counts and not vocabulary.counts:
         yield "the vocabulary has no counts: all are written as 0"
 

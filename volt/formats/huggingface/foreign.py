@@ -73,10 +73,8 @@ def read_normalizer(steps: Sequence[Json], cut: str) -> str:
     try:
         return Normalizer.parse("+".join(sorted(names, key=["nfc", "nfkc", "lowercase"].index)) or "none").name
     except (ConfigError, ValueError):
-        raise VocabularyError(
-            f"the normalizer {' + '.join(kinds)} is not one of VOLT's, which are NFC, NFKC, Lowercase, and Lowercase "
-            "with NFC or NFKC; normalise the text yourself, and remove the step"
-        ) from None
+        what = f"the normalizer {' + '.join(kinds)} is not NFC, NFKC, Lowercase, or Lowercase with NFC or NFKC"
+        raise VocabularyError(f"{what}; normalise the text yourself, and remove the step") from None
 
 
 def _matches_no_white(cut: str) -> bool:

@@ -102,10 +102,8 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
     scaffolding, cut, marker = vocabulary.scaffolding, vocabulary.pretokenizer, vocabulary.marker
     lost = [atom for atom in vocabulary.atoms if atom not in vocabulary.ids]
     if scaffolding:
-        raise VocabularyError(
-            f"{path}: the vocabulary is pruned: {len(scaffolding):,} tokens, such as {scaffolding[0]!r}, are made and "
-            "split back into their parts, but this format cannot split back; export it closed, which keeps them"
-        )
+        what = f"{len(scaffolding):,} tokens, such as {scaffolding[0]!r}, are made and split back into their parts"
+        raise VocabularyError(f"{path}: the vocabulary is pruned: {what}, which tokenizers cannot do; export it closed")
     if lost:
         what = f"merges use {lost[0]!r}, which is not a token ({len(lost):,} characters in all)"
         raise VocabularyError(f"{path}: {what}; add these characters to the tokens, or remove their merges")
@@ -194,10 +192,8 @@ def _cut_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
 
 def _user_notes(scheme: Scheme, example: str) -> Iterator[str]:
     if scheme.takes_users_as_words:
-        yield (
-            f"User tokens, such as {example}, are not 'added tokens'; a token with a role, or a byte token, that is "
-            "spelled out after one is found if it is all that is left of the word."
-        )
+        exception = "a role's token or a byte token that is spelled out after one is found if the word ends with it"
+        yield f"User tokens, such as {example}, are not 'added tokens'; {exception}."
     elif scheme.normalizes_users:
         yield from _end_user_notes(scheme, example)
     elif scheme.marker == "suffix":

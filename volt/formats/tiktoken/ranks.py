@@ -49,6 +49,7 @@ KNOWN = {  # the first digits of the SHA-256 of a file → what it is, and its p
 _N_DIGITS = 16
 _N_HINTS = 4
 _N_TRIED = 20_000  # tokens, at even distances, with a pattern that was given
+_ALIKE = {"gpt2": ("gpt2", "r50k")}  # patterns that cut alike
 _MAKE_SURE = "make sure that it is the pattern that the publisher names."
 
 
@@ -103,9 +104,7 @@ def _given(tokens: Sequence[bytes], pattern: str, known: tuple[str, str] | None)
     splits, notes = pretokenizer.splits or NAMED["gpt2"], list[str]()
     if known is None:
         notes += _cut_notes(tokens, pattern, pretokenizer)
-    elif len(splits) > 1 or not any(
-        cut_alike(splits[0], NAMED[name][0]) for name in (known[1], *["r50k"] * (known[1] == "gpt2"))
-    ):
+    elif len(splits) > 1 or not any(cut_alike(splits[0], NAMED[name][0]) for name in _ALIKE.get(known[1], known[1:])):
         notes.append(f"The file is {known[0]}, known by its SHA-256, which is cut by {known[1]}: ids differ.")
     if drops_text(pretokenizer):
         notes.append(f"The pattern {pattern} may leave some text unmatched, which tiktoken drops, and so does VOLT.")
@@ -129,10 +128,8 @@ def _cut_notes(tokens: Sequence[bytes], pattern: str, pretokenizer: PreTokenizer
     some = tokens[:: max(1, len(tokens) // _N_TRIED)]
     cut = cut_tokens(some, pretokenizer.splits or NAMED["gpt2"])
     if len(cut) > MOST_CUT * len(some):
-        yield (
-            f"The pattern {pattern} cuts {len(cut) / len(some):.1%} of the tokens, such as {_shown(cut[0])}, so that "
-            f"they never occur: {_MAKE_SURE}"
-        )
+        what = f"cuts {len(cut) / len(some):.1%} of the tokens, such as {_shown(cut[0])}, so that they never occur"
+        yield f"The pattern {pattern} {what}: {_MAKE_SURE}"
     elif pretokenizer.splits:
         n_cuts = n_cut(some, {name: NAMED[name] for name in PUBLISHED if NAMED[name] != pretokenizer.splits})
         if others := [name for name, n in n_cuts.items() if n <= len(cut)]:

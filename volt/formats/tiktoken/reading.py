@@ -107,10 +107,8 @@ def _token(path: Path, rank: int, row: Any) -> bytes:
     except (LookupError, TypeError, AttributeError, ValueError):
         token, is_sound = b"", False
     if not token or not is_sound:
-        raise VocabularyError(
-            f"{shown_path(path)}: vocab, row {rank + 1}: found {quoted(json.dumps(row), 100)} instead of the rank "
-            f"{rank} and token_bytes in base64; download or export it again"
-        )
+        what = f"found {quoted(json.dumps(row), 100)} instead of the rank {rank} and token_bytes in base64"
+        raise VocabularyError(f"{shown_path(path)}: vocab, row {rank + 1}: {what}; download or export it again")
     return token
 
 
@@ -123,10 +121,8 @@ def _special(path: Path, data: Mapping[str, Any], n_special: int) -> tuple[str, 
         names, is_sound = {}, False
     special = tuple(names.pop(number, _UNNAMED.format(number)) for number in range(n_special))
     if names or not is_sound or len(set(special)) < n_special or not all(isinstance(token, str) for token in special):
-        raise VocabularyError(
-            f"{shown_path(path)}: 'special_tokens' is not a list of tokens with ranks below {n_special:,}, each once; "
-            "download or export it again"
-        )
+        what = f"'special_tokens' is not a list of tokens with ranks below {n_special:,}, each once"
+        raise VocabularyError(f"{shown_path(path)}: {what}; download or export it again")
     return special
 
 

@@ -49,10 +49,8 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
     except VocabularyError as error:
         raise VocabularyError(f"{path}: {error}; export to huggingface, which carries it") from None
     if scaffolding:
-        raise VocabularyError(
-            f"{path}: the vocabulary is pruned: {len(scaffolding):,} tokens, such as {scaffolding[0]!r}, are made and "
-            "split back into their parts, but tiktoken cannot split back; export it closed, which keeps them"
-        )
+        what = f"{len(scaffolding):,} tokens, such as {scaffolding[0]!r}, are made and split back into their parts"
+        raise VocabularyError(f"{path}: the vocabulary is pruned: {what}, which tiktoken cannot do; export it closed")
     retained = set(vocabulary.tokens)
     missing = [atom for atom in ALPHABET if atom not in retained]
     foreign = [token for token in vocabulary.atoms if token not in ALPHABET]
@@ -63,11 +61,8 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
     if cut.name != "bytes" or vocabulary.whole_words:
         return
     if crossing := cut_tokens([to_bytes(token) for token in vocabulary.tokens], NAMED["gpt2"]):
-        what = f"{len(crossing):,} of the tokens, such as {to_characters(crossing[0])!r}, so they never occur"
-        raise VocabularyError(
-            f"{path}: GPT-2's pattern, which VOLT cuts text by, cuts {what}, and VOLT would assume another pattern "
-            "when it reads the file; remove them and their merges"
-        )
+        what = f"cuts {len(crossing):,} of the tokens, such as {to_characters(crossing[0])!r}, so they never occur"
+        raise VocabularyError(f"{path}: GPT-2's pattern, which VOLT uses, {what}; remove them and their merges")
 
 
 def _in_merge_order(vocabulary: Vocabulary) -> list[str]:
@@ -83,10 +78,8 @@ def _notes(vocabulary: Vocabulary, path: Path, tokens: Sequence[str], keeps_ids:
     if vocabulary.counts:
         yield "The counts of the tokens are not in the file: the format has no place for them."
     if not keeps_ids:
-        yield (
-            "Ids differ from VOLT's: tiktoken merges in the order of ids, but these ids do not follow the merges, so "
-            "tokens are numbered anew from 0; export it closed, in the order of the merges, to keep the ids."
-        )
+        why = "tiktoken merges in the order of ids, but these ids do not follow the merges"
+        yield f"Ids differ from VOLT's: {why}, so tokens are numbered anew from 0; export it closed to keep the ids."
     if vocabulary.normalizer.name != "none":
         yield f"tiktoken does not normalise: apply {vocabulary.normalizer.name} to a text before you encode it."
     if drops_text(vocabulary.pretokenizer):
