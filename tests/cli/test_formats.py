@@ -93,7 +93,7 @@ def test_candidates_fit_the_level(run: Run) -> None:
     assert Vocabulary.load("v.volt").merges == (("t", "h"), ("Ġ", "th"), ("th", "e"))
     assert b"search with --level bytes" in run(*search, "--candidates", "merges.txt", status=1).stderr
     assert b"remove --level bytes" in run(*search, "--level", "bytes", "--candidates", "codes", status=1).stderr
-    assert b"note: codes: No merge holds" in run(*search, "--candidates", "codes").stderr
+    assert b"note: codes: No merge contains" in run(*search, "--candidates", "codes").stderr
 
 
 @pytest.mark.parametrize("text", [["corpus.txt"], []])

@@ -49,7 +49,7 @@ def test_a_pattern_is_asked_for_and_taken(run: Run) -> None:
     for command in (["import", "x.tiktoken", "-o", "v.volt"], ["encode", "-m", "x.tiktoken", "t.txt"]):
         message = run(*command, status=1).stderr.decode()
         assert "x.tiktoken: the file names no pattern" in message
-        assert "Give the one that its publisher names with --pattern NAME or REGEX" in message
+        assert "Give the pattern that its publisher names with --pattern NAME or REGEX" in message
         assert "cl100k 0" in message
     run("import", "x.tiktoken", "-o", "v.volt", "--pattern", "cl100k")
     ids = run("encode", "-m", "v.volt", "t.txt", "--form", "ids").stdout
@@ -105,7 +105,7 @@ def test_files_of_other_kinds_are_told_by_name(run: Run) -> None:
         (b"\xef\xbb\xbf#version: 0.2\nt h\n", "byte order mark"),
         (b"".join([*rows[:99], b"AAAA 5\n", *rows[100:]]), "other:100: repeats the rank 5 of line 6; remove one line"),
         (b"".join([*rows[:99], b"AAAA -5\n", *rows[100:]]), "other:100: found 'AAAA -5' instead of a token in base64"),
-        (b"".join([*rows[:99], b"AAAA %d\n" % 10**9]), "other:100: the rank 1000000000 is no id"),
+        (b"".join([*rows[:99], b"AAAA %d\n" % 10**9]), "other:100: the rank 1000000000 is not an id"),
         (json.dumps({"model": model, "pre_tokenizer": level}).encode(), "other: the token 'b' has the id 2000000000"),
     ):
         Path("other").write_bytes(data)

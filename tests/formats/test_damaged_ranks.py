@@ -73,7 +73,7 @@ def test_lists_of_words_are_no_ranks(tmp_path: Path) -> None:
 def test_what_is_taken_for_a_list_says_how_to_read_it_as_ranks(run: Run) -> None:
     """A pattern for a list of words is refused, with the way for one who knows better."""
     Path("d.txt").write_bytes(b"the 9\nword 8\n")
-    with pytest.raises(ConfigError, match="if it holds tiktoken's ranks, import it with format='tiktoken'"):
+    with pytest.raises(ConfigError, match="if it contains tiktoken's ranks, import it with format='tiktoken'"):
         read_vocabulary("d.txt", pattern="cl100k")
     message = run("import", "d.txt", "-o", "v.volt", "--pattern", "cl100k", status=2).stderr.decode()
-    assert "remove the pattern; if it holds tiktoken's ranks, import it with --from tiktoken" in message
+    assert "remove the pattern; if it contains tiktoken's ranks, import it with --from tiktoken" in message

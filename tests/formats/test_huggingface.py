@@ -187,7 +187,7 @@ def test_a_pruned_vocabulary_is_refused_and_its_closure_is_not(tmp_path):
     """Tokens that are split back cannot be carried: nothing is written, the way out is named, and it is exact."""
     full = learn(LINES, "suffix", "whitespace")
     pruned = replace(full, tokens=tuple(dict.fromkeys([*full.atoms, *full.tokens[::3]])))
-    with pytest.raises(VocabularyError, match=r"pruned.*split back.*Export it closed"):
+    with pytest.raises(VocabularyError, match=r"pruned.*split back.*export it closed"):
         huggingface.write(pruned, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     assert huggingface.write(pruned.closed(), tmp_path / "out") == []

@@ -97,7 +97,11 @@ FILES = {
     "word": ("bytes", {"single_word": True}, "<mask> is found as a whole word only there"),
     "normalized": ("bytes", {"normalized": True, "normalizer": {"type": "Lowercase"}}, "<mask> is found in normalised"),
     "lower": ("bytes", {"normalizer": {"type": "Lowercase"}}, "lowered to 'ς' here"),
-    "start": ("metaspace", {}, "may start with a '▁' there, and a line that starts with one does here"),
+    "start": (
+        "metaspace",
+        {},
+        "may precede text after a user token .* there, and a user token at the start of a line here",
+    ),
     "orphan": (
         "whitespace",
         {"vocab": {"zzz": 999}},

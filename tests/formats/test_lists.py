@@ -222,7 +222,7 @@ DAMAGED = [
     ("fairseq", b"l@@ 9\n\xff 3\n", 2, "not UTF-8"),
     ("fairseq", b"l@@ 9\nlow 2\nhigh 3\n", 3, "no merge makes 'high'"),
     ("marian", b'"</s>": 0\n"<unk>": 1\n"l@@": 2\n"o@', 4, "expected 'piece: id'"),
-    ("marian", b'"</s>": 0\n"<unk>": 1\n"l@@": -2\n', 3, "negative"),
+    ("marian", b'"</s>": 0\n"<unk>": 1\n"l@@": -2\n', 3, "not an id"),
     ("marian", b'"</s>": 0\n"<unk>": 1\n"l@@": 2\n"o@@": 2\n', 4, "id 2 repeats line 3"),
     ("marian", b'"</s>": 0\n"<unk>": 1\n"l@@": 2\n"l@@": 3\n', 4, "repeats line 3"),
     ("marian", b'"</s>": 0\n"<unk>": 1\n"\\q": 2\n', 3, "is not a YAML string"),

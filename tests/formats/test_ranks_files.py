@@ -242,7 +242,7 @@ def test_damaged_tekken_is_refused(changed: dict[str, object], said: str, tmp_pa
     [
         (gzip.compress(b"IQ== 0\n" * 99, mtime=0)[:-9], "truncated"),
         (rows(ranks_of(["ab"], [0]))[:1500], r"found|no token for the byte"),
-        (b"IQ== 0\nIg== 4294967296\n", ":2: the rank 4294967296 is no id"),
+        (b"IQ== 0\nIg== 4294967296\n", ":2: the rank 4294967296 is not an id"),
         (b"IQ== 0\nIg== 1\nIQ== 2\n", ":3: repeats the token b'!'"),
     ],
 )

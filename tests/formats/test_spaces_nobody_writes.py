@@ -33,7 +33,7 @@ def write(folder: Path, cut: dict[str, Any], suffix: str | None = None) -> Path:
 @pytest.mark.parametrize("cut", CUTS, ids=lambda cut: cut["type"])
 def test_spaces_that_no_step_writes_are_refused(cut: dict[str, Any], tmp_path: Path) -> None:
     """The library does not find " " among its tokens, so each line with a space would get other ids here."""
-    with pytest.raises(VocabularyError, match=r"tokens such as '▁' stand for spaces, and no step writes '▁'"):
+    with pytest.raises(VocabularyError, match=r"'▁' stands for spaces, but no step writes '▁'"):
         read_vocabulary(write(tmp_path, cut))
 
 

@@ -209,7 +209,7 @@ BASE = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"normalizer": Normalizer("nfc")}, "normaliser 'nfc'"),
+        ({"normalizer": Normalizer("nfc")}, "normalizer 'nfc'"),
         ({"pretokenizer": PreTokenizer("unicode")}, "pre-tokenizer 'unicode'"),
         ({"special": SpecialTokens(user=("<url>",))}, "--glossaries '(?:<url>)'"),
         ({"special": SpecialTokens(bos="<bos>")}, "<bos>"),

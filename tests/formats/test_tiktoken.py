@@ -101,7 +101,7 @@ def pruned():
 
 def test_a_pruned_vocabulary_is_refused_and_its_closure_agrees(tmp_path):
     """Nothing is written; the closure has the same pieces, and that its ids are numbered anew is named."""
-    with pytest.raises(VocabularyError, match=r"pruned.*Export it closed"):
+    with pytest.raises(VocabularyError, match=r"pruned.*export it closed"):
         format_.write(pruned(), tmp_path / "r")
     assert not [*tmp_path.iterdir()]
     closed = pruned().closed()
@@ -224,7 +224,7 @@ def test_ranks_that_tiktoken_trains_are_read_and_agree(tmp_path):
         (lambda rows: [rows[0], b"IQ== -3", *rows[2:]], ":2: found 'IQ== -3'"),
         (lambda rows: [rows[0], b"\xff\xfe", *rows[2:]], ":2: found"),
         (lambda rows: [rows[0], b"IQ== " + b"9" * 5000, *rows[2:]], ":2: found"),
-        (lambda rows: [*rows, base64.b64encode(b"qxqzv") + b" 9999999"], "the rank 9999999 is no id"),
+        (lambda rows: [*rows, base64.b64encode(b"qxqzv") + b" 9999999"], "the rank 9999999 is not an id"),
     ],
 )
 def test_damaged_files_are_refused(change, text, tmp_path):

@@ -27,9 +27,9 @@ _UNKNOWN = ("\u0e01", "😀", "é", "e\u0301", "\u0645\u0631", "中文", "\u200b
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A line that the library cuts differently, counted from 1.
+    """A line, counted from 1, that the library encodes differently.
 
-    ours, theirs: the pieces of both, or the ids where the pieces are equal
+    ours, theirs: VOLT's and the library's pieces, or their ids if the pieces are equal
     """
 
     line: int
@@ -39,10 +39,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """The number of lines in which our encoder and a library agree.
+    """The number of lines in which VOLT's encoder and a library agree.
 
-    n_equal_ids: None if the library has no ids of its own
-    differences: the first few
+    n_equal_ids: None if the library has no ids
+    differences: the first few differences
     """
 
     library: str
@@ -86,19 +86,17 @@ def _original(vocabulary: Vocabulary, path: Path, format: str, pattern: str | No
         return peer_of_merges(path, vocabulary)
     original = getattr(format_module(format), "original", None)
     if format == "sentencepiece" and (named := named_tokens(vocabulary)):
-        raise ConfigError(
-            f"sentencepiece finds no token in text that its model does not have as one, such as {quoted(named[0])}, "
-            "so that it cannot be compared; check without it"
-        )
-    if original:
-        output: Peer = original(path, vocabulary, pattern=pattern)
-        return output
-    return load_peer(path, format, special=vocabulary.special)
+        what = f"sentencepiece cannot find the token {quoted(named[0])} in text, because its model lacks it"
+        raise ConfigError(f"{what}; check without this token")
+    if original is None:
+        return load_peer(path, format, special=vocabulary.special)
+    output: Peer = original(path, vocabulary, pattern=pattern)
+    return output
 
 
 @contextmanager
 def plain_file(path: str | Path) -> Iterator[Path]:
-    """Yield the file, or an unpacked copy of a packed one, as other libraries do not unpack."""
+    """Yield the path, or the path of a decompressed copy, because other libraries do not decompress."""
     path = Path(path)
     if not path.is_file() or not is_packed(path, kind=VocabularyError):
         yield path
@@ -116,13 +114,11 @@ def compared(vocabulary: Vocabulary, peer: Peer, lines: Sequence[str]) -> Agreem
     our_ids = [encoder.ids(pieces).tolist() for pieces in ours]
     their_ids = our_ids if peer.ids is None else peer.ids(lines)
     unequal = list[Difference]()
-    for line, (pieces, other_pieces, ids, other_ids) in enumerate(
-        zip(ours, theirs, our_ids, their_ids, strict=True), 1
-    ):
-        if pieces != other_pieces:
-            unequal.append(Difference(line, pieces, other_pieces))
-        elif ids != other_ids:
-            unequal.append(Difference(line, list(map(str, ids)), list(map(str, other_ids))))
+    for line, (pieces, others, *ids) in enumerate(zip(ours, theirs, our_ids, their_ids, strict=True), 1):
+        if pieces != others:
+            unequal.append(Difference(line, pieces, others))
+        elif ids[0] != ids[1]:
+            unequal.append(Difference(line, *(list(map(str, one)) for one in ids)))
     return Agreement(
         library=peer.library,
         n_lines=len(lines),

@@ -24,7 +24,7 @@ _ROW = re.compile(r"\S+ \d+( #fairseq:overwrite)?")
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
-    """Write dict.txt. Raises VocabularyError if a token holds a space or a line end."""
+    """Write dict.txt. Raises VocabularyError if a token contains a space or a line end."""
     pieces = lists.spelled(vocabulary)
     lists.refuse_characters(pieces, "\n\r ", path, "a line of dict.txt")
     seen, rows, repeated = set(SPECIAL), [], []
@@ -34,13 +34,11 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
         seen.add(piece)
     lists.write_lines(path, rows)
     usual = "ids from 4 up equal VOLT's; fairseq's own <s> <pad> </s> <unk> have the ids 0 to 3, VOLT's are 1 3 2 0"
-    notes = [lists.id_note(vocabulary, usual, "fairseq"), *lists.spelling_notes(vocabulary)]
-    if not vocabulary.counts:
-        notes.append("the vocabulary has no counts: all are written as 0")
+    notes = [lists.id_note(vocabulary, usual, "fairseq"), *lists.spelling_notes(vocabulary, has_counts=True)]
     if repeated:
         notes.append(f"{', '.join(repeated[:3])}: spelled like an earlier piece, which fairseq then never finds")
     if any(character.isspace() for token in vocabulary.tokens for character in token):
-        notes.append("some tokens hold white space, at which fairseq cuts: it never finds them")
+        notes.append("some tokens contain white space, where fairseq splits text: it never finds them")
     return notes
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from volt.errors import VocabularyError
 from volt.files.small_files import read_text
+from volt.formats.huggingface import tokens as huggingface
 from volt.formats.huggingface.foreign import added_losses
 from volt.formats.huggingface.pipeline import Json
-from volt.formats.huggingface.tokens import can_be_special, can_have_role, folder_tokens, merging_of, order_of
-from volt.text.characters import ALPHABET, PREFIX, SUFFIX, to_bytes, whole_characters
+from volt.text.characters import ALPHABET, SUFFIX, to_bytes, whole_characters
 from volt.text.patterns.cut_tokens import cut_tokens
 from volt.text.patterns.published import NAMED
 from volt.text.pretokenizer import PreTokenizer
@@ -29,7 +29,6 @@ from volt.vocabulary.special_roles import END, FINDS_END, FINDS_OTHERS, control_
 BESIDE = ("vocab.json", "encoder.json")
 MERGES = ("merges.txt", "vocab.bpe")
 GPT2_ORDER = tuple(sorted(ALPHABET))
-ASSUMED = "No merge holds '</w>' or 'Ġ': the file is taken for subword-nmt's, with no merge at the end of a word."
 _CONTROLS = set(map(chr, (*range(9), 11, 12, *range(14, 32), 127)))
 
 
@@ -43,18 +42,6 @@ def spells_bytes(pairs: Sequence[tuple[str, str]]) -> bool:
     texts = [text for token in tokens if (text := whole_characters(to_bytes(token))) is not None]
     in_text = len(texts) == len(tokens) and _CONTROLS.isdisjoint("".join(texts))
     return in_text and not "".join(texts).isascii() and not any(token.endswith(SUFFIX) for token in tokens)
-
-
-def is_ambiguous(pairs: Sequence[tuple[str, str]]) -> bool:
-    """Check whether merges fit bytes as well as characters."""
-    tokens = list(map("".join, pairs))
-    return bool(tokens) and not any(SUFFIX in token for token in tokens) and set("".join(tokens)) <= set(ALPHABET)
-
-
-def marks_starts(pairs: Sequence[tuple[str, str]]) -> bool:
-    """Check whether merges mark the starts of words by "▁", and not their ends."""
-    tokens = list(map("".join, pairs))
-    return any(token.startswith(PREFIX) for token in tokens) and not any(SUFFIX in token for token in tokens)
 
 
 def merges_in(folder: Path) -> Path | None:
@@ -71,20 +58,22 @@ def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
     ids = listed or {token: number for number, token in enumerate((*GPT2_ORDER, *output))}
     if neighbour and (missing := next((token for token in (*ALPHABET, *output) if token not in ids), None)):
         raise VocabularyError(f"{neighbour}: no id for {missing!r}, which {path.name} makes or uses; add it")
-    roles, added, flags = folder_tokens(path.parent)
+    roles, added, flags = huggingface.folder_tokens(path.parent)
     ids = dict(sorted((ids | added).items(), key=itemgetter(1)))
     special = _special(ids, roles, flags, {*output, *ALPHABET})
     named, known = set(special.all), {*output, *ALPHABET}
     tokens = tuple(token for token in ids if token not in named and token in known)
-    spelled = [to_bytes(token) for token in tokens]
-    if cut := cut_tokens(spelled, NAMED["gpt2"]):
-        raise VocabularyError(other_pattern(path, spelled, cut))
-    last = {pair: rank for rank, pair in enumerate(pairs)}  # of equal merges tokenizers takes the last; none is usual
-    merges = tuple(sorted(last, key=last.__getitem__))
+    if cut := cut_tokens([to_bytes(token) for token in tokens], NAMED["gpt2"]):
+        example = repr(cut[0].decode(errors="backslashreplace"))
+        raise VocabularyError(
+            f"{path}: GPT-2's pattern, which VOLT assumes, cuts {len(cut):,} of its {len(tokens):,} tokens, such as "
+            f"{example}: the file belongs to another pattern; choose a file for GPT-2's pattern, such as r50k_base"
+        )
+    merges = huggingface.last_of_equal(pairs)
     try:
         vocabulary = Vocabulary(
             merges=merges, tokens=tokens, marker="none", pretokenizer=PreTokenizer("bytes"), special=special,
-            merging=merging_of(merges), order=order_of(ids, special.all, tokens),
+            merging=huggingface.merging_of(merges), order=huggingface.order_of(ids, special.all, tokens),
         )  # fmt: skip
     except VocabularyError as error:
         section, index = error.place or ("", 0)
@@ -97,20 +86,11 @@ def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
 def _special(
     ids: Mapping[str, int], roles: Mapping[str, str], named: Collection[str], known: Collection[str]
 ) -> SpecialTokens:
-    """Return the special tokens: those that the folder names are found in text, other unknown ones are controls."""
-    roles_of = {role: token for role, token in roles.items() if token in ids and can_have_role(token)}
+    """Return the special tokens: user tokens if the folder names them, control tokens if no merge makes them."""
+    roles_of = {role: token for role, token in roles.items() if token in ids and huggingface.can_have_role(token)}
     user = tuple(token for token in ids if token in named)
-    control = [token for token in ids if token not in known and token not in user and can_be_special(token)]
+    control = [token for token in ids if token not in known and token not in user and huggingface.can_be_special(token)]
     return SpecialTokens(**{role: roles_of.get(role) for role in ROLES}, user=user, control=tuple(control))
-
-
-def other_pattern(path: Path, tokens: Sequence[bytes], cut: Sequence[bytes]) -> str:
-    return (
-        f"{path}: {len(cut):,} of its {len(tokens):,} tokens, such as {cut[0].decode(errors='backslashreplace')!r}, "
-        "are cut by GPT-2's pattern, which VOLT cuts text by: the file goes with another pattern, and VOLT would "
-        "encode otherwise; choose one that belongs to GPT-2's, such as r50k_base, or find a vocabulary of bytes on "
-        "your corpus"
-    )
 
 
 def _listed(path: Path) -> dict[str, int]:
@@ -130,16 +110,13 @@ def _losses(path: Path, output: Vocabulary, neighbours: Path | None, ids: Mappin
     if neighbours is None:
         yield f"There is no {BESIDE[0]} beside {path.name}: ids are those of bytes, in GPT-2's order, then of merges."
     elif len(special.control) > len(tokens):
-        yield (
-            f"{len(special.control):,} tokens of {neighbours.name}, such as {special.control[0]!r}, are made by no "
-            f"merge of {path.name}, which may be cut short: compare it with its source."
-        )
+        what = f"{len(special.control):,} tokens of {neighbours.name}, such as {special.control[0]!r}"
+        yield f"No merge of {path.name} makes {what}: the file may be cut short; compare it with its source."
     else:
         yield from control_notes(output)
-    if len(ids) > len(tokens) + len(special.all):
-        retained = {*tokens, *special.all}
-        left = next(token for token in ids if token not in retained)
-        yield f"Tokens that nothing makes are dropped, such as {left!r}; their ids are not used."
+    retained = {*tokens, *special.all}
+    if dropped := next((token for token in ids if token not in retained), None):
+        yield f"Tokens that nothing makes are dropped, such as {dropped!r}; their ids are not used."
 
 
 def _special_losses(output: Vocabulary, flags: Mapping[str, Json]) -> Iterator[str]:
@@ -149,7 +126,5 @@ def _special_losses(output: Vocabulary, flags: Mapping[str, Json]) -> Iterator[s
     elif output.special.control and not flags:
         yield FINDS_OTHERS
     if lacking := next((token for token in flags if token not in output.ids), None):
-        yield (
-            f"The folder names the token {lacking} without an id, and transformers gives it the next free one; import "
-            "it with this special token for that."
-        )
+        what = f"The folder names the token {lacking} without an id, and transformers gives it the next free id"
+        yield f"{what}: import the file with this special token."

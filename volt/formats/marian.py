@@ -39,10 +39,7 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
             raise VocabularyError(f"{path}: token {piece[:20]!r}… is too long for a YAML key; remove it")
     lists.write_lines(path, (f"{quoted(piece)}: {number}" for number, piece in enumerate([EOS, UNK, *pieces])))
     usual = "ids are VOLT's less 2: </s> is 0 and <unk> 1, and there is no <s> and no <pad>"
-    return [
-        lists.id_note(vocabulary, usual, "Marian"),
-        *lists.spelling_notes(vocabulary, counts=bool(vocabulary.counts)),
-    ]
+    return [lists.id_note(vocabulary, usual, "Marian"), *lists.spelling_notes(vocabulary, has_counts=False)]
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
@@ -59,12 +56,10 @@ def rows(path: Path) -> Iterator[lists.ListEntry]:
     """Yield the tokens by id, without Marian's own."""
     entries = list[tuple[int, int, str]]()
     for line, text in lists.lines_of(path):
-        match = _ROW.fullmatch(text)
         if text == "---" and line == 1:
             continue
-        if match is None or match[2].startswith("-"):
-            what = "id is negative" if match else "expected 'piece: id'"
-            raise VocabularyError(f"{path}:{line}: {what}, found {text[:60]!r}; fix the line")
+        if (match := _ROW.fullmatch(text)) is None:
+            raise VocabularyError(f"{path}:{line}: expected 'piece: id', found {text[:60]!r}; fix the line")
         try:
             piece = unquoted(match[1])
         except (KeyError, ValueError):

@@ -21,14 +21,12 @@ _MOST = 1e300  # of a count
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
-    """Write the list. Raises VocabularyError if a token holds white space or two would be spelled alike."""
+    """Write the list. Raises VocabularyError if a token contains white space or two would be spelled alike."""
     lists.refuse_characters(lists.spelled(vocabulary), SPLIT_SPACE, path, "OpenNMT, which cuts lines there,")
     rows = zip(lists.unique_spelling(vocabulary, path), lists.counts(vocabulary), strict=True)
     lists.write_lines(path, (f"{piece}\t{count}" for piece, count in rows))
     notes = ["ids are OpenNMT-py's: its own special tokens, then the pieces in the order of VOLT's ids"]
-    notes += lists.spelling_notes(vocabulary)
-    if not vocabulary.counts:
-        notes.append("the vocabulary has no counts: all are written as 0")
+    notes += lists.spelling_notes(vocabulary, has_counts=True)
     if 0 in (vocabulary.counts or (0,)):
         notes.append("OpenNMT-py drops pieces with the count 0 where src_words_min_frequency or its like is above 0")
     return notes

@@ -1,9 +1,9 @@
 """The protocol of a format: a module, or a sub-package, with the functions of `Format`. Optional names:
 
-peer                a `LoadPeer`, if a real library cuts text with the format's files
-original            foreign file, its vocabulary, pattern → `Peer`, loaded as by its publisher
+peer                a `LoadPeer`, if a library encodes text with the format's files
+original            foreign file, its vocabulary, pattern → `Peer`, loaded as its publisher loads it
 peer_of             exported file, its vocabulary → `Peer`, for libraries that need more than the file
-read_with_pattern   `read` with an argument `pattern`, if files do not name the pattern that cuts text
+read_with_pattern   `read` with an argument `pattern`, if files do not name the pattern that splits text
 files_written       path → the files that `write` writes; without it, the path
 files_read          path → the files that `read` may read; without it, the path
 CLOSING_ORDER       see `volt.formats.registry.closing_order`
@@ -11,11 +11,13 @@ CLOSING_ORDER       see `volt.formats.registry.closing_order`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from volt.errors import missing
 from volt.text.characters import Marker
 from volt.text.special_tokens import SpecialTokens
 
@@ -31,9 +33,9 @@ class Format(Protocol):
     """The functions that every format has."""
 
     def write(self, vocabulary: Vocabulary, path: Path) -> list[str]:
-        """Write the format's files. Returns a sentence for each loss, and for each difference of the library.
+        """Write the format's files. Returns a sentence for each property that is lost or that the library changes.
 
-        Raises VocabularyError if they cannot hold this vocabulary."""
+        Raises VocabularyError if they cannot store this vocabulary."""
 
     def read(self, path: Path, *, merges: Path | None = None) -> Vocabulary:
         """Read a file or folder. merges: a file of merges, for formats without merges.
@@ -41,22 +43,31 @@ class Format(Protocol):
         Raises VocabularyError, with file and line, for damage."""
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """Check whether a file that starts with `head`, or a folder, whose head is empty, is likely of this format."""
+        """Check whether a file or folder is likely of this format. head: the file's first bytes; b"" for a folder"""
 
 
 class LoadPeer(Protocol):
-    """The function `peer` of a format that a real library cuts text with."""
+    """The function `peer` of a format whose files a library encodes text with."""
 
     def __call__(self, path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-        """Return the library with the file loaded, and with these special tokens if its file does not hold them."""
+        """Load the file in the library, with these special tokens if the file does not contain them."""
+
+
+@contextmanager
+def needs(library: str) -> Iterator[None]:
+    """Replace the ImportError of an optional library by an error with the pip command."""
+    try:
+        yield
+    except ImportError:
+        raise missing(library) from None
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A real library with a file loaded.
+    """A library with a file loaded, to compare with VOLT.
 
-    pieces: lines → the pieces of each, in VOLT's spelling
-    ids: lines → the ids of each; None if the library has no ids, or other ones than VOLT
+    pieces: lines → the pieces of each line, in VOLT's spelling
+    ids: lines → the ids of each line; None if the library has no ids, or other ids than VOLT
     """
 
     library: str
@@ -69,7 +80,7 @@ class MergeList:
     """Merges by rank, and how their strings are written.
 
     spells_bytes: whether their letters stand for bytes, so that they fit counts of bytes only
-    notes: a sentence for each assumption
+    notes: a sentence for each assumption about the file
     """
 
     pairs: list[tuple[str, str]]

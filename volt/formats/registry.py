@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -28,9 +28,9 @@ _ABLE = "a .volt vocabulary, a tokenizer.json, a .tiktoken file, subword-nmt or 
 def read_merges(path: str | Path) -> MergeList:
     """Return the merges of a file in any format, as candidates for a search.
 
-    path: path of a file, or of a folder in such a format
+    path: path of a file, or of a folder with the files of one model
 
-    Raises CandidateError, with file and line, if the file holds no merges, or is damaged.
+    Raises CandidateError, with file and line, if the file contains no merges, or is damaged.
 
     >>> read_merges("/nowhere/codes")
     Traceback (most recent call last):
@@ -47,7 +47,7 @@ def read_merges(path: str | Path) -> MergeList:
     if data.startswith(model_file.FIRST_BYTE):
         return model_file.read_merges(path, data)
     try:
-        name = "volt" if data and is_own(place) else guess_format(place, data[:HEAD_SIZE])
+        name = "volt" if data.startswith(_OWN) else guess_format(place, data[:HEAD_SIZE])
     except VocabularyError as error:
         if data.lstrip()[:1] == b"{" or not data:  # not codes in any case
             raise CandidateError(str(error)) from None
@@ -70,14 +70,14 @@ def _merges_of(path: Path, name: str) -> MergeList:
         raise CandidateError(f"{path}: the vocabulary has no merges; give {_ABLE}")
     cut = arguments.shortened(vocabulary.pretokenizer.name)
     notes = [f"its merges are taken, which were made for words cut by {cut}; tokens and ids are not"]
-    if vocabulary.unmade:
-        notes.append(f"{len(vocabulary.unmade):,} of its tokens are made by no merge and dropped")
+    if unmade := len(vocabulary.unmade):
+        notes.append(f"{unmade:,} of its tokens are made by no merge and dropped")
     pairs = _ranked_pairs(vocabulary) if vocabulary.merging == "ranks" else list(vocabulary.merges)
     return MergeList(pairs, vocabulary.marker, vocabulary.pretokenizer.is_bytes, tuple(notes))
 
 
 def _ranked_pairs(vocabulary: Vocabulary) -> list[tuple[str, str]]:
-    """Return pairs by rank, for merging by ranks; earlier pairs make their parts."""
+    """Return the merges of a vocabulary that merges by ranks; earlier merges make the parts of each."""
     from volt.formats.huggingface.writing import merges_of
     from volt.formats.tiktoken.ranks import merges_of as merges_of_ranks
     from volt.text.characters import to_bytes
@@ -92,8 +92,8 @@ def _ranked_pairs(vocabulary: Vocabulary) -> list[tuple[str, str]]:
     return pairs
 
 
-# A new format is its module and one line here. A file is of the first format that recognises it; so those that
-# recognise much, such as any list of words, stand last.
+# A new format is a module and one line here. A file is of the first format that recognises it, so formats that
+# recognise many files, such as any list of words, are last.
 FORMATS = {
     "subword-nmt": "volt.formats.subword_nmt",
     "sentencepiece": "volt.formats.sentencepiece.model_file",
@@ -105,14 +105,14 @@ FORMATS = {
     "tokens": "volt.formats.token_list",
 }
 
-_OTHERS = {  # first bytes, in small letters, of files that are often given in place of a tokenizer
-    b"<!doctype html": "a web page, which was saved in place of a file; download the file itself",
-    b"<html": "a web page, which was saved in place of a file; download the file itself",
+_OTHERS = {  # the first bytes, in lower case, of files that are often given instead of a tokenizer
+    **dict.fromkeys((b"<!doctype html", b"<html"), "a web page, saved instead of a file; download the file itself"),
     b"version https://git-lfs": "a pointer of Git LFS, not the file that it stands for; fetch that with git lfs pull",
     b"pk\x03\x04": "a zip archive; unpack it, and give a file in it",
     b"\xef\xbb\xbf": "text that starts with a byte order mark (U+FEFF); save it without one",
 }
-_UNLIKE_RANKS = ("VOLT", "sentencepiece", "huggingface")  # never taken for lines of text
+_VOLT = "VOLT"
+_UNLIKE_RANKS = (_VOLT, "sentencepiece", "huggingface")  # a ranks file is never mistaken for these
 _OWN = b'{"volt"'  # the first bytes of a VOLT file
 
 
@@ -131,12 +131,10 @@ def files_read(path: str | Path, *, format: str | None = None) -> tuple[Path, ..
     if url_of(path) or not (path.is_file() or path.is_dir()):  # a pipe can be read only once
         return (path,)
     try:
-        head = _head(path)
-        if format is None and head.startswith(_OWN):
-            return (path,)
-        return (path, *_files(format_module(format or guess_format(path, head)), "files_read", path))
+        name = format or _format_at(path)
     except VocabularyError:  # reading it reports the error
-        return (path,)
+        name = _VOLT
+    return (path,) if name == _VOLT else (path, *_files(format_module(name), "files_read", path))
 
 
 @contextmanager
@@ -152,13 +150,13 @@ def _files(module: Any, name: str, path: Path) -> tuple[Path, ...]:
 
 
 def write_vocabulary(vocabulary: Vocabulary, path: str | Path, *, to: str) -> list[str]:
-    """Write a foreign format. Returns a sentence for everything that it cannot carry or does differently.
+    """Write a foreign format. Returns a sentence for each property that it lacks or handles differently.
 
     vocabulary: the vocabulary to write
     path: path of the file or folder
     to: the name of the format, one of `FORMATS`
 
-    Raises ConfigError for an unknown format, VocabularyError if it cannot hold this vocabulary.
+    Raises ConfigError for an unknown format, VocabularyError if the format cannot store this vocabulary.
 
     >>> import tempfile
     >>> from volt.vocabulary import Vocabulary
@@ -192,8 +190,8 @@ def read_vocabulary(
     merges: a file of merges, for formats that list only tokens
     pattern: the pattern that cuts text into words, for formats that do not name it: a published pattern, such as
         cl100k, or a regular expression
-    special: further tokens that text holds and that are never split: a list, or a dict with ids, {"<|end|>": 100257}
-    unk, bos, eos, pad: the token with this role, or a dict of it and its id; text that spells it stays text
+    special: further tokens found in text and never split: a list, or a dict with ids, {"<|end|>": 100257}
+    unk, bos, eos, pad: the token with this role, or a dict of it and its id; the same text in a line stays text
     Raises VocabularyError, with file and line, if the file is damaged or in an unknown format.
     Raises ConfigError for a pattern if the file names its own, or for an id that another token has.
 
@@ -205,13 +203,12 @@ def read_vocabulary(
     """
     from volt.vocabulary.special_roles import named
 
-    with model_at_hand(arguments.path(path), format=format) as copy:
-        place = _as_written(_no_pipe(copy))
-        if merges is None:
-            output = _read(place, format, None, pattern)
-        else:
-            with local_copy(arguments.path(merges, "merges"), kind=VocabularyError) as merges_copy:
-                output = _read(place, format, _no_pipe(merges_copy), pattern)
+    with ExitStack() as stack:
+        place = stack.enter_context(_at_hand(path, format=format))
+        if merges is not None:
+            copy = local_copy(arguments.path(merges, "merges"), kind=VocabularyError)
+            merges = _no_pipe(stack.enter_context(copy))
+        output = _read(place, format or _format_at(place), merges, pattern)
         try:
             return named(output, special=special, unk=unk, bos=bos, eos=eos, pad=pad)
         except ArgumentError:
@@ -220,46 +217,34 @@ def read_vocabulary(
             raise error.reworded(f"{shown_path(place)}: {error.message}") from None
 
 
-def _read(path: Path, format: str | None, merges: Path | None, pattern: str | None) -> Vocabulary:
+def _read(path: Path, format: str, merges: Path | None, pattern: str | None) -> Vocabulary:
     from volt.vocabulary import Vocabulary
 
-    if format is None:
-        head = _head(path)
-        if head.startswith(_OWN) and pattern is None:
-            return Vocabulary.load(path)
-        if not head and not path.is_dir():
-            raise VocabularyError(f"{path}: empty; download or export it again")
-        format = "VOLT" if head.startswith(_OWN) else guess_format(path, head)
     if pattern is None:
-        return format_module(format).read(path, merges=merges)
-    read = None if format == "VOLT" else getattr(format_module(format), "read_with_pattern", None)
+        return Vocabulary.load(path) if format == _VOLT else format_module(format).read(path, merges=merges)
+    read = None if format == _VOLT else getattr(format_module(format), "read_with_pattern", None)
     if read is None:
         message = f"{path}: its format, {format}, defines how text is split into words; remove the pattern"
         if format in _UNLIKE_RANKS:
             raise ConfigError(message)
-        raise ConfigError(f"{message}; if it holds tiktoken's ranks, import it with", hint={"format": "tiktoken"})
+        raise ConfigError(f"{message}; if it contains tiktoken's ranks, import it with", hint={"format": "tiktoken"})
     output: Vocabulary = read(path, merges=merges, pattern=arguments.text(pattern, "pattern"))
     return output
 
 
 def format_of(path: str | Path) -> str:
     """Return the name of a foreign file's format, one of `FORMATS`. Raises VocabularyError if it is unknown."""
-    with model_at_hand(arguments.path(path)) as copy:
-        place = _as_written(_no_pipe(copy))
-        head = _head(place)
-        if head.startswith(_OWN):
-            raise VocabularyError(f"{place}: a VOLT vocabulary, not a file of another library")
-        return guess_format(place, head)
+    with _at_hand(path) as place:
+        if (name := _format_at(place)) == _VOLT:
+            raise VocabularyError(f"{place}: a VOLT vocabulary, not a file of another library; use it as it is")
+        return name
 
 
 def listed_pieces(path: str | Path) -> list[str] | None:
     """Return the pieces of a list without merges, in the file's spelling; None for other formats."""
-    with model_at_hand(arguments.path(path)) as copy:
-        place = _as_written(_no_pipe(copy))
-        head = _head(place)
-        if not head or head.startswith(_OWN):
-            return None
-        rows = getattr(format_module(guess_format(place, head)), "rows", None)
+    with _at_hand(path) as place:
+        name = _VOLT if place.is_dir() else _format_at(place)
+        rows = None if name == _VOLT else getattr(format_module(name), "rows", None)
         return None if rows is None else [row.piece for row in rows(place)]
 
 
@@ -268,10 +253,23 @@ def is_own(path: Path) -> bool:
     return _head(_as_written(_no_pipe(path))).startswith(_OWN)
 
 
+@contextmanager
+def _at_hand(path: str | Path, format: str | None = None) -> Iterator[Path]:
+    """Yield the path of a model's file or folder that can be read several times."""
+    with model_at_hand(arguments.path(path), format=format) as copy:
+        yield _as_written(_no_pipe(copy))
+
+
+def _format_at(path: Path) -> str:
+    """Return the name of a file's or folder's format, `_VOLT` for a VOLT file. Raises VocabularyError if unknown."""
+    head = _head(path)
+    if not head and not path.is_dir():
+        raise VocabularyError(f"{path}: empty; download or export it again")
+    return _VOLT if head.startswith(_OWN) else guess_format(path, head)
+
+
 def _as_written(path: Path) -> Path:
     """Return the path, or PATH.model if only that exists, which sentencepiece's `write` adds."""
-    if not path.name:  # the current folder has none
-        return path
     model = path.parent / f"{path.name}.model"
     return model if model.is_file() and not path.exists() else path
 

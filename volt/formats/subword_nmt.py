@@ -12,21 +12,22 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from volt.errors import CandidateError, VocabularyError, missing
+from volt.errors import CandidateError, VocabularyError
 from volt.files.atomic import write_together
 from volt.files.small_files import decoded, read_bytes, read_text
 from volt.formats import gpt2
-from volt.formats.protocol import USUAL, MergeList, Peer
-from volt.text.characters import SUFFIX
+from volt.formats.protocol import USUAL, MergeList, Peer, needs
+from volt.text.characters import ALPHABET, PREFIX, SUFFIX
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 VERSION, _OLD = "#version: 0.2", "#version: 0.1"
 _JOINED = "@@"
+_ASSUMED = "No merge contains '</w>' or 'Ġ': VOLT takes the file for subword-nmt's, with no merge at the end of a word."
 
 
 def read_merges(path: str | Path, data: bytes) -> MergeList:
-    r"""Return the merges in a codes file, or in GPT-2's merges.txt, which only its letters tell from codes.
+    r"""Return the merges in a codes file, or in GPT-2's merges.txt, which differs from codes only in its letters.
 
     Raises CandidateError, with file and line, for anything else.
 
@@ -39,42 +40,35 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
         raise CandidateError(f"{path}:1: empty; learn the codes again")
     named = lines[0].startswith("#version:")
     if named and lines[0].strip() not in (VERSION, _OLD):
-        raise CandidateError(
-            f"{path}:1: expected {VERSION!r} or {_OLD!r}, found {lines[0][:40]!r}; learn the codes again with "
-            "subword-nmt 0.3"
-        )
+        what = f"{path}:1: expected {VERSION!r} or {_OLD!r}, found {lines[0][:40]!r}"
+        raise CandidateError(f"{what}; learn the codes again with subword-nmt 0.3")
     rows = list(enumerate(lines[named : None if lines[-1] else -1], 1 + named))
     is_counted = not named and bool(rows) and is_counted_line(rows[0][1])
-    pairs = [(number, *_pair(path, number, line, is_counted=is_counted)) for number, line in rows]
-    plain = [(left, right) for _, left, right in pairs]
-    if gpt2.spells_bytes(plain):
-        return MergeList(plain, "none", spells_bytes=True)
-    _refuse_others(path, plain)
-    notes = (gpt2.ASSUMED,) * gpt2.is_ambiguous(plain)
-    is_new = is_counted or lines[0].strip() == VERSION
-    return MergeList(plain if is_new else list(_from_01(path, pairs)), "suffix", notes=notes)
-
-
-def _refuse_others(path: str | Path, pairs: Sequence[tuple[str, str]]) -> None:
-    """Raise CandidateError for merges that look alike but mark words in another way."""
-    if gpt2.marks_starts(pairs):
-        raise CandidateError(
-            f"{path}: its merges mark words by '▁' before them and none by '</w>', so these are not subword-nmt codes; "
-            "give the tokenizer.json or the sentencepiece model that they come from"
-        )
+    numbered = [(number, *_pair(path, number, line, is_counted=is_counted)) for number, line in rows]
+    pairs = [(left, right) for _, left, right in numbered]
+    if gpt2.spells_bytes(pairs):
+        return MergeList(pairs, "none", spells_bytes=True)
+    marks_ends = any(SUFFIX in left + right for left, right in pairs)
+    if not marks_ends and any(left.startswith(PREFIX) for left, _ in pairs):
+        what = "its merges mark words by '▁' before them, not by '</w>', so they are not subword-nmt codes"
+        raise CandidateError(f"{path}: {what}; give the tokenizer.json or the sentencepiece model that they come from")
     bare = [(left.removesuffix(SUFFIX), right.removesuffix(SUFFIX)) for left, right in pairs]
     if gpt2.spells_bytes([(left, right) for left, right in bare if left and right]):
+        what = "its merges spell bytes, as GPT-2's do, and mark word ends by '</w>', as CLIP's do"
         raise CandidateError(
-            f"{path}: its merges spell bytes, as GPT-2's do, and mark word ends by '</w>', as CLIP's do; they do not "
-            "tell how words are cut: give the tokenizer.json that goes with them"
+            f"{path}: {what}, but do not say how words are cut; give the tokenizer.json of these merges"
         )
+    is_ambiguous = bool(pairs) and not marks_ends and set("".join(map("".join, pairs))) <= set(ALPHABET)
+    is_new = is_counted or lines[0].strip() == VERSION
+    pairs = pairs if is_new else list(_from_01(path, numbered))
+    return MergeList(pairs, "suffix", notes=(_ASSUMED,) * is_ambiguous)
 
 
 def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator[tuple[str, str]]:
     """Convert merges of version 0.1 to merges of version 0.2 that cut every word alike.
 
-    In 0.1 "</w>" is a separate symbol, so x and "</w>" merge at some rank, or never; in 0.2 "x</w>" is one from the
-    start. Each merge of an x that can be last before it joins "</w>" needs a second merge for "x</w>".
+    In 0.1, "</w>" is a separate symbol: x and "</w>" merge at some rank, or never. In 0.2, "x</w>" is one symbol from
+    the start. If x can end a word before it joins "</w>", its merge needs a second merge for "x</w>".
 
     >>> list(_from_01("codes", [(1, "l", "o"), (2, "o", "</w>"), (3, "lo", "w"), (4, "b", "o</w>")]))
     [('l', 'o'), ('l', 'o</w>'), ('lo', 'w'), ('lo', 'w</w>'), ('b', 'o</w>')]
@@ -94,7 +88,7 @@ def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator
                 new[left, right + SUFFIX] = None
                 unjoined.add(left + right)
     results = set[str]()
-    for pair in new:  # without those that no earlier merges make the parts of
+    for pair in new:  # drop merges whose parts no earlier merge makes
         if all(len(part) == 1 or len(part.removesuffix(SUFFIX)) == 1 or part in results for part in pair):
             results.add("".join(pair))
             yield pair
@@ -103,17 +97,12 @@ def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator
 def _pair(path: str | Path, number: int, line: str, *, is_counted: bool) -> tuple[str, str]:
     """Return the merge in a line. is_counted: a count follows it, as in fastBPE's codes"""
     parts = line.rstrip("\r").split(" ")
-    if is_counted and len(parts) == 3 and parts[2].isdecimal():
-        parts.pop()
-    elif is_counted:
-        raise CandidateError(
-            f"{path}:{number}: a merge is two parts and a count here, with a space between two, not {line[:60]!r}; "
-            "fix it"
+    is_sound = is_counted_line(line) if is_counted else len(parts) == 2 and all(parts)
+    if not is_sound:
+        form = (
+            "two parts and a count here, with a space between two" if is_counted else "two parts with one space between"
         )
-    if len(parts) != 2 or not all(parts):
-        raise CandidateError(
-            f"{path}:{number}: a merge is two parts with one space between them, not {line[:60]!r}; fix it"
-        )
+        raise CandidateError(f"{path}:{number}: a merge is {form}, not {line[:60]!r}; fix it")
     return parts[0], parts[1]
 
 
@@ -194,22 +183,16 @@ def _refuse_01(codes: Path, listing: Path) -> None:
     """Raise VocabularyError for codes of version 0.1 with a vocabulary, which subword-nmt itself splits wrongly."""
     first = read_text(codes, kind=VocabularyError).partition("\n")[0]
     if not first.startswith(VERSION) and not is_counted_line(first):
-        raise VocabularyError(
-            f"{codes}:1: codes of version 0.1 with the vocabulary {listing}, which even subword-nmt cannot split back "
-            "by; remove the vocabulary, or learn the codes again with subword-nmt 0.3"
-        )
+        what = f"{codes}:1: subword-nmt splits wrongly by codes of version 0.1 with a vocabulary, here {listing}"
+        raise VocabularyError(f"{what}; remove the vocabulary, or learn the codes again with subword-nmt 0.3")
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     """Load subword-nmt with these codes, their vocabulary, and user tokens as glossaries."""
-    try:
+    with needs("subword-nmt"):
         from subword_nmt.apply_bpe import BPE, read_vocabulary  # type: ignore[import-untyped]
-    except ImportError:
-        raise missing("subword-nmt") from None
     if read(path).pretokenizer.is_bytes:
-        raise VocabularyError(
-            f"{path}: the merges work on bytes, which subword-nmt does not support; give its own codes"
-        )
+        raise VocabularyError(f"{path}: subword-nmt does not support merges over bytes; give its own codes")
     listing = _beside(path)
     retained = read_vocabulary(io.StringIO(listing.read_text("utf-8")), None) if listing.exists() else None
     codes = path.read_text("utf-8")
@@ -267,31 +250,25 @@ def _check(vocabulary: Vocabulary) -> None:
     if vocabulary.pretokenizer.is_bytes:
         raise VocabularyError("its merges are over bytes, and subword-nmt's over characters; export to huggingface")
     if not vocabulary.tokens:
-        raise VocabularyError("the vocabulary holds no token, which subword-nmt takes for no vocabulary at all")
+        raise VocabularyError("the vocabulary has no tokens, which subword-nmt takes for no vocabulary; add a token")
     for token in (*vocabulary.tokens, *vocabulary.atoms):
         if " " in token or token.splitlines() != [token]:
-            raise VocabularyError(
-                f"token {token!r} holds a space or what ends a line, which subword-nmt's files cannot; count with",
-                hint={"pretokenizer": "whitespace"},
-            )
+            what = f"token {token!r} contains a space or line end, which subword-nmt's files cannot; count with"
+            raise VocabularyError(what, hint={"pretokenizer": "whitespace"})
 
 
 def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
     special = vocabulary.special
     if vocabulary.normalizer.name != "none":
-        yield f"The normaliser {vocabulary.normalizer.name!r} is not exported: apply it before subword-nmt."
-    if vocabulary.pretokenizer.name == "whitespace":
+        yield f"The normalizer {vocabulary.normalizer.name!r} is not exported: apply it before subword-nmt."
+    if (name := vocabulary.pretokenizer.name) == "whitespace":
         yield "Only U+0020 separates words for subword-nmt; tabs, no-break and other spaces become part of words."
     else:
-        yield (
-            f"The pre-tokenizer {vocabulary.pretokenizer.name!r} is not exported: give subword-nmt pre-tokens with a "
-            "space between them."
-        )
+        yield f"The pre-tokenizer {name!r} is not exported: give subword-nmt words separated by spaces."
     if special.user:
         yield (
-            f"User tokens are not exported: apply-bpe needs --glossaries {shlex.quote(glossaries(special)[0])}. "
-            f"Then the part of a word right before one, as in x{special.user[0]}, is still cut as if the word ended "
-            "there; no '</w>' is shown after one that ends a word."
+            f"User tokens are not exported: apply-bpe needs --glossaries {shlex.quote(glossaries(special)[0])}. Text "
+            f"before one, as in x{special.user[0]}, is still encoded as if the word ended there; no '</w>' follows one."
         )
     if special.all[:4] != USUAL.all:
         yield f"The special tokens {', '.join(special.all[:4])} are not exported, nor are ids: subword-nmt has none."
@@ -301,16 +278,13 @@ def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
 
 def _listing_differences(vocabulary: Vocabulary) -> Iterator[str]:
     output = [*vocabulary.atoms, *vocabulary.made]
-    joined = [token for token in output if token.endswith(_JOINED + SUFFIX)]
-    if joined:
-        yield (
-            f"{joined[0]!r} (one of {len(joined)} such) ends a word with the text '@@', which reads like the sign that "
-            "subword-nmt puts where a word goes on."
-        )
+    if joined := [token for token in output if token.endswith(_JOINED + SUFFIX)]:
+        what = f"{joined[0]!r} (one of {len(joined)} such) ends a word with '@@'"
+        yield f"{what}, which is also subword-nmt's sign for a word that continues."
     marked = [token for token in output if SUFFIX in token.removesuffix(SUFFIX)]
     marked += [left for left, _ in vocabulary.merges if left.endswith(SUFFIX)]
     if marked:
-        yield f"{marked[0]!r} holds the text '</w>' inside a word, which subword-nmt cannot tell from a word's end."
+        yield f"{marked[0]!r} contains '</w>' inside a word, which subword-nmt cannot tell from a word's end."
     if zeros := vocabulary.counts.count(0):
         yield f"{zeros} tokens have the count 0: with --vocabulary-threshold 1 or more subword-nmt drops them."
     if vocabulary.counts and set(vocabulary.counts) == {1}:
@@ -322,7 +296,7 @@ def _listing(path: Path) -> list[tuple[str, int]]:
     for number, line in enumerate(lines[: None if lines[-1] else -1], 1):
         piece, _, count = line.rstrip("\r").partition(" ")
         if not piece or not count.isdecimal():
-            raise VocabularyError(f"{path}:{number}: a line is a piece, a space and a count, not {line[:60]!r}")
+            raise VocabularyError(f"{path}:{number}: a line is a piece, a space and a count, not {line[:60]!r}; fix it")
         rows.append((piece, int(count)))
     if not rows:
         raise VocabularyError(f"{path}: empty; write it with subword-nmt get-vocab, or remove it")

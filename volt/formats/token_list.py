@@ -1,7 +1,7 @@
 r"""Token list ⇄ vocabulary: one token a line, in the order of ids, without the four tokens with roles.
 
-A list holds no merges: `read` takes them from another file, and tokens that are not listed become scaffolding. Lists of
-fairseq, Marian and OpenNMT go with text that subword-nmt cut: tokens that do not end a word are spelled with "@@".
+A list contains no merges: `read` takes them from another file, and tokens that are not listed become scaffolding.
+Lists of fairseq, Marian and OpenNMT fit text encoded by subword-nmt: "@@" follows tokens that do not end a word.
 
 >>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "low</w>"))
 >>> spelled(vocabulary)
@@ -41,12 +41,12 @@ class ListEntry:
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
-    """Write the list. Raises VocabularyError if a token holds a line end."""
+    """Write the list. Raises VocabularyError if a token contains a line end."""
     pieces = listed(vocabulary)
     refuse_characters(pieces, "\n\r", path, "a line of a token list")
     write_lines(path, pieces)
     usual = "ids are line numbers + 3: the four tokens with roles are not listed"
-    return [id_note(vocabulary, usual, "a list"), *not_listed(vocabulary, counts=bool(vocabulary.counts))]
+    return [id_note(vocabulary, usual, "a list"), *_not_listed(vocabulary, has_counts=False)]
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
@@ -60,7 +60,7 @@ def rows(path: Path) -> Iterator[ListEntry]:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Check whether every line holds one word and nothing else; other formats are tried before."""
+    """Check whether every line is one word; other formats are tried before."""
     return not head.startswith((b'{"', b"{\n", b"#version")) and all_lines(head, re.compile(r"\S+"))
 
 
@@ -102,9 +102,9 @@ def unique_spelling(vocabulary: Vocabulary, path: Path) -> list[str]:
     twice = (*vocabulary.special.user, *BYTE_TOKENS)[: len(glued(vocabulary))]
     for piece, text in zip((*listed(vocabulary), *twice), pieces, strict=True):
         if text in first:
+            both = f"{first[text]!r} and {piece!r} would both be spelled {text!r}"
             raise VocabularyError(
-                f"{path}: {first[text]!r} and {piece!r} would both be spelled {text!r}; export to fairseq, tokens or "
-                "huggingface, which can tell them apart"
+                f"{path}: {both}; export to fairseq, tokens or huggingface, which can tell them apart"
             )
         first[text] = piece
     return pieces
@@ -118,29 +118,26 @@ def id_note(vocabulary: Vocabulary, usual: str, library: str) -> str:
     return f"ids differ from VOLT's: {library} numbers pieces by their places in the list, which is in VOLT's order"
 
 
-def not_listed(vocabulary: Vocabulary, *, counts: bool = False) -> Iterator[str]:
-    """Yield a note on each property that no list carries. counts: whether the list leaves out counts"""
+def _not_listed(vocabulary: Vocabulary, *, has_counts: bool) -> Iterator[str]:
+    """Yield a note on each property that the list lacks. has_counts: whether the format has counts"""
     yield "the list has no merges: reading it back requires a file of merges"
-    if counts:
+    if vocabulary.counts and not has_counts:
         yield "no counts"
     if vocabulary.scaffolding:
-        yield (
-            f"{len(vocabulary.scaffolding)} merges make tokens that are not listed and have to be split back, as "
-            "VOLT and subword-nmt's --vocabulary do; export it closed to list them"
-        )
+        what = f"{len(vocabulary.scaffolding)} merges make tokens that are not listed and have to be split back"
+        yield f"{what}, as VOLT and subword-nmt's --vocabulary do; export it closed to list them"
 
 
-def spelling_notes(vocabulary: Vocabulary, *, counts: bool = False) -> Iterator[str]:
-    """Yield notes on the changes of `spelled`, and those of `not_listed`."""
+def spelling_notes(vocabulary: Vocabulary, *, has_counts: bool) -> Iterator[str]:
+    """Yield a note on each change of `spelled`, and on each property that the list lacks."""
     if vocabulary.marker == "suffix":
         yield "spelled as subword-nmt does, '@@' after pieces that do not end a word: encode text with the separator @@"
-    yield from not_listed(vocabulary, counts=counts)
+    yield from _not_listed(vocabulary, has_counts=has_counts)
     if pieces := glued(vocabulary):
-        yield (
-            f"pieces that spell no text of their own, such as {pieces[0].removesuffix(SEPARATOR)}, are listed "
-            f"twice: as VOLT numbers them, and last, as {pieces[0]}, for where more of the word follows, with ids that "
-            f"VOLT does not have; {SUFFIX} is listed but never met"
-        )
+        twice = f"user and byte tokens are listed again at the end, as in {pieces[0]}, for text inside a word"
+        yield f"{twice}, with ids that VOLT lacks; {SUFFIX} is listed, but text never contains it"
+    if has_counts and not vocabulary.counts:
+        yield "the vocabulary has no counts: all are written as 0"
 
 
 def vocabulary_of(path: Path, rows: Iterable[ListEntry], *, merges: Path | None, joined: bool = False) -> Vocabulary:
@@ -174,11 +171,9 @@ def _order(base: Vocabulary, names: Sequence[str]) -> tuple[str, ...]:
 def _base(path: Path, merges: Path | None) -> Vocabulary:
     """Return a vocabulary with the merges, and a VOLT vocabulary's settings."""
     if merges is None:
-        raise VocabularyError(
-            f"{path}: lists tokens but contains no merges, which encoding needs; name the subword-nmt codes, "
-            "sentencepiece model or VOLT vocabulary that has them: import it with",
-            hint={"merges": "FILE"},
-        )
+        what = f"{path}: lists tokens but contains no merges, which encoding needs"
+        remedy = "name the subword-nmt codes, sentencepiece model or VOLT vocabulary that has them: import it with"
+        raise VocabularyError(f"{what}; {remedy}", hint={"merges": "FILE"})
     if merges.is_file() and merges.read_bytes()[:7] == b'{"volt"':
         return Vocabulary.load(merges)
     result = read_merges(merges)
@@ -198,10 +193,8 @@ def _tokens(path: Path, rows: Sequence[ListEntry], base: Vocabulary, *, joined: 
         names += [row.piece + SUFFIX] * joined
         fitting = [name for name in names if name in known or atom_code(name, marker=base.marker) is not None]
         if not fitting:
-            raise VocabularyError(
-                f"{path}:{row.line}: no merge makes {row.piece!r}; give the merges that this list was made with, as a "
-                "VOLT vocabulary if it holds user tokens, or remove the line"
-            )
+            remedy = "give the merges of this list, as a VOLT vocabulary if it has user tokens, or remove the line"
+            raise VocabularyError(f"{path}:{row.line}: no merge makes {row.piece!r}; {remedy}")
         free = [name for name in fitting if name not in lines]
         is_repeated = free != fitting and sum(other.piece == row.piece for other in rows) > 1
         if not free or (is_repeated and not row.repeats):  # else another spelling has used its first reading
@@ -229,15 +222,12 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def refuse_characters(pieces: Iterable[str], characters: str, path: Path, where: str) -> None:
-    """Raise VocabularyError if a piece holds one of these characters. where: the part of a file that cannot"""
+    """Raise VocabularyError if a piece contains one of these characters. where: the format or line, for the error"""
     bad = set(characters)
-    for piece in pieces:
-        if not bad.isdisjoint(piece):
-            raise VocabularyError(
-                f"{path}: token {piece!r} has white space that {where} cannot have; export to marian or huggingface, "
-                "or count with",
-                hint={"pretokenizer": "whitespace"},
-            )
+    if piece := next((piece for piece in pieces if not bad.isdisjoint(piece)), None):
+        what = f"{path}: token {piece!r} has white space that {where} cannot have"
+        remedy = "export to marian or huggingface, or count with"
+        raise VocabularyError(f"{what}; {remedy}", hint={"pretokenizer": "whitespace"})
 
 
 def all_lines(head: bytes, row: re.Pattern[str]) -> bool:

@@ -45,15 +45,12 @@ def read_foreign(data: Json, model: Json, *, added: Sequence[str] = ()) -> Schem
     steps = steps[: len(steps) - len(spaces)]
     marks_spaces = bool(spaces or (cuts and cuts[-1].get("type") == "Metaspace"))
     if suffix and marks_spaces:
-        raise VocabularyError(
-            f"model.end_of_word_suffix and a step that writes {PREFIX!r} for spaces: VOLT marks words at one end; "
-            "remove one"
-        )
+        both = f"model.end_of_word_suffix and a step that writes {PREFIX!r} for spaces"
+        raise VocabularyError(f"{both}: VOLT marks words at one end; remove one")
     if marks_spaces:
         marker, name = _read_spaces(spaces, cuts, model["vocab"])
     else:
-        marker, name = "none", _read_cut(cuts, model["vocab"], added)
-    marker = "suffix" if suffix else marker
+        marker, name = "suffix" if suffix else "none", _read_cut(cuts, model["vocab"], added)
     return Scheme(marker, read_normalizer(steps, name), name, ())
 
 
@@ -69,17 +66,15 @@ def flat(section: Any, name: str) -> list[Json]:
 
 
 def read_normalizer(steps: Sequence[Json], cut: str) -> str:
-    """Return the name of the normaliser that does these steps. cut: the pre-tokenizer after it"""
+    """Return the name of the normalizer that does these steps. cut: the pre-tokenizer after it"""
     drops_white = cut == "whitespace" or (drops_rest(cut) and _matches_no_white(cut))
     kinds = [str(step.get("type")) for step in steps if not (drops_white and _is_about_white(step))]
     names = list(dict.fromkeys(_FORMS.get(kind, kind) for kind in kinds))
     try:
         return Normalizer.parse("+".join(sorted(names, key=["nfc", "nfkc", "lowercase"].index)) or "none").name
     except (ConfigError, ValueError):
-        raise VocabularyError(
-            f"the normalizer {' + '.join(kinds)} is not one of VOLT's: NFC, NFKC, Lowercase, and Lowercase with "
-            "one of them; choose a tokenizer with one of these, or normalise the text yourself and take the step out"
-        ) from None
+        what = f"the normalizer {' + '.join(kinds)} is not NFC, NFKC, Lowercase, or Lowercase with NFC or NFKC"
+        raise VocabularyError(f"{what}; normalise the text yourself, and remove the step") from None
 
 
 def _matches_no_white(cut: str) -> bool:
@@ -118,25 +113,21 @@ def _read_spaces(spaces: Sequence[Json], cuts: Sequence[Json], vocab: Iterable[s
     if scheme == "never":
         return "none", name
     if keeps or scheme == "first":
-        raise VocabularyError(
-            f"Metaspace puts '▁' before ({scheme}) what {quoted(name, 100)} cuts, which VOLT cannot; set its "
-            "prepend_scheme to never"
-        )
+        what = f"Metaspace puts '▁' before ({scheme}) what {quoted(name, 100)} cuts"
+        raise VocabularyError(f"{what}, which VOLT cannot; set its prepend_scheme to never")
     return "prefix", name
 
 
 def _unmarked(step: Json) -> Json | None:
-    """Return a step that meets "▁" for spaces, as one that meets the spaces; None if it never cuts."""
+    """Rewrite a step for text with "▁" for spaces as a step for text with spaces; None if it never cuts."""
     result = step.get("pattern")
     text = result.get("String") if isinstance(result, dict) else None
     if step.get("type") in ("Digits", "Punctuation"):
         return step
     if step.get("type") == "Split" and isinstance(text, str):
         return None if " " in text else step | {"pattern": {"String": text.replace(PREFIX, " ")}}
-    raise VocabularyError(
-        f"the pre_tokenizer {step.get('type')} cuts text whose spaces are '▁' already, which VOLT cannot; give the "
-        "tokenizer's sentencepiece model, if there is one"
-    )
+    what = f"the pre_tokenizer {step.get('type')} cuts text whose spaces are '▁' already"
+    raise VocabularyError(f"{what}, which VOLT cannot; give the tokenizer's sentencepiece model, if it has one")
 
 
 def _uncut(vocab: Iterable[str], *, splits: bool, starts: bool) -> str:
@@ -152,22 +143,19 @@ def _uncut(vocab: Iterable[str], *, splits: bool, starts: bool) -> str:
 def _read_cut(cuts: Sequence[Json], vocab: Iterable[str], added: Sequence[str]) -> str:
     if not cuts:
         raise VocabularyError(
-            "no pre_tokenizer: a line is one word, with its spaces, which VOLT's words do not have; choose a tokenizer "
-            "with one, such as ByteLevel or Metaspace"
+            "no pre_tokenizer: words contain spaces, which VOLT's cannot; add one, such as ByteLevel or Metaspace"
         )
     name = cut_name(cuts, isolated=added)
     cut = PreTokenizer(name)
-    if cut.keeps_spaces and not cut.is_bytes and any(" " in token for token in vocab):
-        spaced = next(token for token in vocab if " " in token)
+    if not cut.keeps_spaces or cut.is_bytes:
+        return name
+    if spaced := next((token for token in vocab if " " in token), None):
         raise VocabularyError(
-            f"tokens contain spaces, such as {spaced!r}, which VOLT spells '▁'; put Metaspace after the others"
+            f"{spaced!r} contains a space, which VOLT spells '▁'; put Metaspace after the other steps"
         )
     marked = next((token for token in vocab if PREFIX in token), None)
-    if cut.keeps_spaces and not cut.is_bytes and marked and not any(PREFIX in str(one.values()) for one in cuts):
-        raise VocabularyError(
-            f"tokens such as {marked!r} stand for spaces, and no step writes {PREFIX!r} for a space, so spaces are "
-            "unknown there; put Metaspace before the pre_tokenizer"
-        )
+    if marked and not any(PREFIX in str(one.values()) for one in cuts):
+        raise VocabularyError(f"{marked!r} stands for spaces, but no step writes {PREFIX!r}; put Metaspace first")
     return name
 
 
@@ -180,7 +168,7 @@ _N_NAMED = 5  # tokens in one note
 
 
 def losses(data: Json, vocabulary: Vocabulary, *, is_own: bool) -> Iterator[str]:
-    """Yield a sentence for everything that VOLT does not carry or does differently. is_own: VOLT wrote the file"""
+    """Yield a sentence for each property that VOLT drops or handles differently. is_own: VOLT wrote the file"""
     model = data["model"]
     yield from _id_losses(data, model["vocab"], vocabulary)
     yield from _model_losses(model, vocabulary)
@@ -315,29 +303,21 @@ def _overlap(one: str, other: str) -> bool:
 def _user_losses(vocabulary: Vocabulary) -> Iterator[str]:
     names = _names(vocabulary.special.user)
     if vocabulary.marker == "suffix" and SUFFIX in vocabulary.ids:
-        yield (
-            f"User tokens ({names}) cut words there: what stands before one ends in '</w>', and no lone "
-            "'</w>' follows one."
-        )
+        yield f"User tokens ({names}) cut words there: text before one ends in '</w>', and no lone '</w>' follows one."
     if vocabulary.pretokenizer.dummy_prefix:
-        yield (
-            f"What follows a user token ({names}) may start with a '▁' there, and a line that starts with one does "
-            "here."
-        )
+        yield f"'▁' may precede text after a user token ({names}) there, and a user token at the start of a line here."
     if vocabulary.pretokenizer.name.startswith("regex:"):
         yield f"Text is cut at user tokens ({names}) before words are cut there, and after that here."
 
 
 def remade_note(left: str, right: str) -> str:
-    return (
-        f"Where {left!r}, {right!r} occur twice in a row the cut may differ: VOLT merges both before it looks for "
-        "merges of a lower rank, tokenizers does not."
-    )
+    both = f"{left!r}, {right!r} occur twice in a row"
+    return f"Where {both} the cut may differ: VOLT merges both before it looks for lower ranks, tokenizers does not."
 
 
 def remade(merges: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """Yield merges whose token an earlier merge makes too, and may by a lower rank take from the next occurrence."""
-    if len(set(map("".join, merges))) == len(merges):  # in less time than to look at each
+    if len(set(map("".join, merges))) == len(merges):  # saves the search below
         return
     output, uses = set[str](), defaultdict[str, list[tuple[str, str]]](list)
     for left, right in merges:
@@ -358,45 +338,21 @@ def remade(merges: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 def refuse(model: Json, data: Json, scheme: Scheme) -> None:
     """Raise VocabularyError if another program's scheme does more than any scheme of VOLT's."""
     falls_back, looks_up = bool(model.get("byte_fallback")), bool(model.get("ignore_merges"))
-    is_line = scheme.pretokenizer.startswith("metaspace") and not _splits(data)
+    cuts, name = flat(data.get("pre_tokenizer"), "pretokenizers"), scheme.pretokenizer
+    is_split = any(cut.get("type") == "Metaspace" and cut.get("split", True) for cut in cuts)
+    keeps_spaces = name != "whitespace" and not name.startswith(("metaspace", "bytes", "regex:", "matches:"))
     if falls_back and scheme.marker == "suffix":
-        raise VocabularyError(
-            f"byte_fallback and end_of_word_suffix: an unknown last character is spelled by its bytes and those of "
-            f"{model['end_of_word_suffix']!r} there, which VOLT cannot; set byte_fallback to false if text holds no "
-            "such characters"
-        )
-    if falls_back and scheme.pretokenizer.startswith("bytes") and not model["vocab"].keys() >= set(ALPHABET):
-        raise VocabularyError(
-            "byte_fallback and ByteLevel, whose letters are not all tokens: the bytes of the letter are spelled there, "
-            "not the byte that it stands for, which VOLT cannot; train one with all 256 letters"
-        )
-    if falls_back and _keeps_spaces(scheme) and " " not in model["vocab"]:
-        raise VocabularyError(
-            "byte_fallback, and words that hold spaces, which are no token: a space is the token <0x20> there, and the "
-            "bytes of '▁' here; train one with a space in the alphabet"
-        )
-    if is_line and scheme.marker == "suffix":
-        raise VocabularyError(
-            "end_of_word_suffix, and a line that is not split: it ends once there, and at each word here; train one "
-            "with split=true"
-        )
-    if is_line and looks_up:
-        raise VocabularyError(
-            "ignore_merges, and a line that is not split: the line is looked up there, and each word here; set "
-            "ignore_merges to false if no line is a token that its merges do not make"
-        )
-    if scheme.marker != "none" and looks_up and not scheme.takes_users_as_words:
-        raise VocabularyError(
-            f"ignore_merges, and words that are marked ({scheme.marker}): words are looked up without their mark "
-            "there, which VOLT cannot; set it to false if no word is a token that its merges do not make"
-        )
-
-
-def _keeps_spaces(scheme: Scheme) -> bool:
-    marks = ("metaspace", "bytes", "regex:", "matches:")  # or drop what stands between words
-    return scheme.pretokenizer != "whitespace" and not scheme.pretokenizer.startswith(marks)
-
-
-def _splits(data: Json) -> bool:
-    cuts = flat(data.get("pre_tokenizer"), "pretokenizers")
-    return any(cut.get("type") == "Metaspace" and cut.get("split", True) for cut in cuts)
+        what = "byte_fallback and end_of_word_suffix: an unknown last character becomes bytes that spell the suffix"
+        raise VocabularyError(f"{what}, too, which VOLT cannot do; set byte_fallback to false")
+    if falls_back and name.startswith("bytes") and not model["vocab"].keys() >= set(ALPHABET):
+        what = "byte_fallback and ByteLevel, whose letters are not all tokens: the bytes of the letter are spelled"
+        raise VocabularyError(f"{what}, which VOLT cannot do; train a tokenizer with all 256 letters")
+    if falls_back and keeps_spaces and " " not in model["vocab"]:
+        what = "byte_fallback, and words with spaces: a space becomes the token <0x20> there, and the bytes of '▁' here"
+        raise VocabularyError(f"{what}; train a tokenizer with a space in the alphabet")
+    if looks_up and name.startswith("metaspace") and not is_split:
+        what = "ignore_merges, and a line that is not split: the line is looked up there, and each word here"
+        raise VocabularyError(f"{what}; set ignore_merges to false if every token is made by merges")
+    if looks_up and scheme.marker != "none" and not scheme.takes_users_as_words:
+        what = f"ignore_merges, and words that are marked ({scheme.marker}): words are looked up there without the mark"
+        raise VocabularyError(f"{what}; set ignore_merges to false if every token is made by merges")

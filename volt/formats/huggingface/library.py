@@ -8,12 +8,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from volt.errors import ConfigError, VocabularyError, missing, shown_path
+from volt.errors import ConfigError, VocabularyError, shown_path
 from volt.formats.gpt2 import BESIDE, merges_in
 from volt.formats.huggingface.pipeline import ENDED, vocab_without_ends
 from volt.formats.huggingface.reading import read
 from volt.formats.huggingface.tokens import FILE
-from volt.formats.protocol import USUAL, Peer
+from volt.formats.protocol import USUAL, Peer, needs
 from volt.text.characters import PREFIX, SUFFIX
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
@@ -24,21 +24,24 @@ def peer_of_merges(path: Path, vocabulary: Vocabulary) -> Peer:
     """Load merges over bytes and the ids in their folder in tokenizers, as transformers does."""
     vocab = next((place for name in BESIDE if (place := path.with_name(name)).exists()), None)
     if vocab is None:
-        raise ConfigError(
-            f"{shown_path(path)}: no library splits by merges over bytes without the ids of their tokens; put the "
-            f"{BESIDE[0]} of these merges into the same folder"
-        )
-    try:
+        what = f"{shown_path(path)}: no library splits by merges over bytes without the ids of their tokens"
+        raise ConfigError(f"{what}; put the {BESIDE[0]} of these merges into the same folder")
+    with needs("tokenizers"):
         from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    except ImportError:
-        raise missing("tokenizers") from None
     tokenizer = Tokenizer(models.BPE.from_file(str(vocab), str(path)))
     tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    return peer_of(with_users(tokenizer, vocabulary.special.user), vocabulary.ids)
+    return _peer(tokenizer, vocabulary.ids, vocabulary.special.user)
 
 
-def peer_of(tokenizer: Any, our_ids: Mapping[str, int] | None) -> Peer:
-    """Return a tokenizer of the library. our_ids: the ids that VOLT reads from its file; None if it cannot"""
+def _peer(tokenizer: Any, our_ids: Mapping[str, int] | None, users: Sequence[str] = ()) -> Peer:
+    """Return the library's tokenizer, which also finds these user tokens in raw text; new ones get the next ids there.
+
+    our_ids: the ids that VOLT reads from its file; None if VOLT cannot read it
+    """
+    if users:
+        from tokenizers import AddedToken
+
+        tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token in users])
     vocab = vocab_without_ends(tokenizer.get_vocab())
     shares_ids = our_ids is not None and all(vocab.get(piece, number) == number for piece, number in our_ids.items())
     named = {number: one.content for number, one in tokenizer.get_added_tokens_decoder().items()}
@@ -53,26 +56,6 @@ def peer_of(tokenizer: Any, our_ids: Mapping[str, int] | None) -> Peer:
         return [one.ids for one in tokenizer.encode_batch(list(lines), add_special_tokens=False)]
 
     return Peer("tokenizers", pieces, ids if shares_ids else None)
-
-
-def loaded(path: Path) -> Any:
-    """Return the library's tokenizer."""
-    try:
-        from tokenizers import Tokenizer
-    except ImportError:
-        raise missing("tokenizers") from None
-    try:
-        return Tokenizer.from_file(str(path))
-    except Exception as error:  # it raises nothing narrower
-        raise VocabularyError(f"{path}: tokenizers cannot load it ({error}); download or export it again") from None
-
-
-def with_users(tokenizer: Any, user: Sequence[str]) -> Any:
-    """Return the library's tokenizer, which finds these tokens in raw text, too; new ones have the next ids there."""
-    from tokenizers import AddedToken
-
-    tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token in user])
-    return tokenizer
 
 
 def _spelled(tokenizer: Any, line: str, tokens: list[str]) -> list[str]:
@@ -112,27 +95,26 @@ def _atoms(tokenizer: Any, line: str, suffix: str) -> Iterator[str]:
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     """Load the file in tokenizers, which shares ids with VOLT if VOLT wrote the file."""
-    merges = _merges(path)
-    if merges is not None:
-        return peer_of_merges(merges, read(path))
     try:
-        ids = read(path).ids
+        vocabulary = read(path)
     except VocabularyError:
-        ids = None
-    return peer_of(loaded(_file(path)), ids)
+        vocabulary = None
+    return _loaded(path, vocabulary, ())
 
 
 def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) -> Peer:
     """Load a foreign file in tokenizers, with the user tokens that the file does not name."""
-    merges = _merges(path)
-    if merges is not None:
-        return peer_of_merges(merges, vocabulary)
-    return peer_of(with_users(loaded(_file(path)), named_tokens(vocabulary)), vocabulary.ids)
+    return _loaded(path, vocabulary, named_tokens(vocabulary))
 
 
-def _merges(path: Path) -> Path | None:
-    return merges_in(path) if path.is_dir() and not (path / FILE).exists() else None
-
-
-def _file(path: Path) -> Path:
-    return path / FILE if path.is_dir() else path
+def _loaded(path: Path, vocabulary: Vocabulary | None, users: Sequence[str]) -> Peer:
+    if path.is_dir() and not (path / FILE).exists() and (merges := merges_in(path)):
+        return peer_of_merges(merges, read(path) if vocabulary is None else vocabulary)
+    with needs("tokenizers"):
+        from tokenizers import Tokenizer
+    path = path / FILE if path.is_dir() else path
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # it raises nothing narrower
+        raise VocabularyError(f"{path}: tokenizers cannot load it ({error}); download or export it again") from None
+    return _peer(tokenizer, None if vocabulary is None else vocabulary.ids, users)

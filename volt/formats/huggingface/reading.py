@@ -37,9 +37,9 @@ _ALTERNATIVES = re.compile(r"(?:\\.|[^|\\])+")
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Read a tokenizer.json, or the folder that holds one or merges over bytes with their ids.
+    """Read a tokenizer.json, or a folder that contains one, or merges over bytes with their ids.
 
-    Raises VocabularyError, with file and place, if it is damaged, of another type, or splits text in a way VOLT cannot.
+    Raises VocabularyError, with file and entry, if it is damaged, of another type, or splits text as VOLT cannot.
     """
     if merges is not None:
         raise VocabularyError(f"{merges}: a tokenizer.json contains its own merges; remove the merges file")
@@ -77,21 +77,19 @@ def _read_merges_in(folder: Path) -> Vocabulary:
         raise VocabularyError(f"{folder}: neither a tokenizer.json nor {MERGES[0]} with {BESIDE[0]}; give a tokenizer")
     result = subword_nmt.read(path)
     if not result.pretokenizer.is_bytes:
-        raise VocabularyError(
-            f"{path}: its merges are over characters, but the folder lacks the way its tokenizer splits words; give "
-            "its tokenizer.json"
-        )
+        what = f"{path}: its merges are over characters, but no file says how its tokenizer splits words"
+        raise VocabularyError(f"{what}; give its tokenizer.json")
     return result
 
 
 def files_read(path: Path) -> tuple[Path, ...]:
-    """Return the files of the folder, also where the tokenizer.json in it is named."""
+    """Return the files that VOLT reads of a folder, or of the folder of a tokenizer.json."""
     folder = path.parent if path.name == FILE else path
     return (path,) if folder.suffix == ".json" else (folder / MAP, folder / CONFIG, folder / FILE)
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Check whether this is a tokenizer.json, or a folder that holds one, or merges.txt and vocab.json."""
+    """Check whether this is a tokenizer.json, or a folder with one, or with merges.txt and vocab.json."""
     if path.is_dir():
         return (path / FILE).is_file() or merges_in(path) is not None
     keys = b'"added_tokens"', b'"truncation"', b'"pre_tokenizer"', b'"normalizer"', b'"model"'
@@ -99,7 +97,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def file_users(data: Json, vocab: Mapping[str, int], added: Sequence[str]) -> tuple[str, ...]:
-    """Return the user tokens, if VOLT wrote the file: added ones, or those that the last Split names."""
+    """Return the user tokens, if VOLT wrote the file: the added tokens, or the tokens that the last Split names."""
     if added:
         return tuple(token for token in added if token not in (SUFFIX, PREFIX))
     steps = flat(data.get("pre_tokenizer"), "pretokenizers")
@@ -130,7 +128,7 @@ def own_scheme(data: Json, model: Json, *, users: tuple[str, ...], end: str = SU
 
 
 def _patterns(cut: Any) -> Iterator[str]:
-    """Yield the pre-tokenizers with a pattern of their own that a pre_tokenizer section may have come from."""
+    """Yield each pre-tokenizer with its own pattern for which VOLT may have written a pre_tokenizer section."""
     steps = flat(cut, "pretokenizers")
     patterns = [step["pattern"].get("Regex") if isinstance(step.get("pattern"), dict) else None for step in steps]
     splits = [pattern for pattern in patterns[:-1] if isinstance(pattern, str) and not _THEIRS.search(pattern)]
@@ -146,6 +144,6 @@ def _patterns(cut: Any) -> Iterator[str]:
 
 
 def not_whole(vocabulary: Vocabulary) -> Iterator[str]:
-    """Return the tokens that their own string, taken for a word as it is, does not become."""
+    """Return each token that is not one piece if its string is encoded as a word."""
     words = Encoder(replace(vocabulary, marker="none")).encode_words(vocabulary.tokens)
     return (token for token, pieces in zip(vocabulary.tokens, words, strict=True) if pieces != (token,))

@@ -64,14 +64,10 @@ def understood(pattern: str) -> str:
         return f"(?i:{understood(pattern[4:])})"
     written = list[str]()
     for item, times in _items(pattern):
-        item = _ESCAPE.sub(_inside, item) if item[0] == "[" else _ALONE.get(item, item)
-        item = _DOT.sub(r"\\.", item)
+        in_class = _ESCAPE.sub(lambda result: _INSIDE.get(result[0], result[0]), item)
+        item = _DOT.sub(r"\\.", in_class if item[0] == "[" else _ALONE.get(item, item))
         written.append(f"(?:{item}{times})+" if times else item)
     return _ATOMIC.sub(r"\1+", "".join(written))
-
-
-def _inside(result: re.Match[str]) -> str:
-    return _INSIDE.get(result[0], result[0])
 
 
 def _items(pattern: str) -> Iterator[tuple[str, str]]:
@@ -119,17 +115,27 @@ _NEWER = (
 PUNCTUATION = rf"!-/:-@\[-`{{-~\u166D\U000111C9[\p{{P}}&&[^{_NEWER}]]"
 _ITEM = re.compile(r"\[.*\]|\\.+|[^.()^]", re.DOTALL)  # what may stand inside a class
 _REMEDY = "choose another tokenizer, or find a vocabulary on your corpus"
+ADDS_SPACE = "puts a space before each line, which VOLT cannot do; set it to false, and put the space there yourself"
 
 
 class Cut(NamedTuple):
-    """Words are the matches of a pattern and, unless these are dropped, the text between them.
+    """A cut of text into a pattern's matches and the text between them.
 
+    drops: whether the text between them is dropped
     inside: the inside of the class [...], if the pattern matches only its characters or runs of them; else empty
     """
 
     pattern: str
     drops: bool = False
     inside: str = ""
+
+
+_FIXED = {
+    "WhitespaceSplit": Cut(r"[^\s]+", drops=True, inside=r"^\s"),
+    "Whitespace": Cut(r"\w+|[^\w\s]+", drops=True),
+    "BertPreTokenizer": Cut(rf"[{PUNCTUATION}]|[^\s{PUNCTUATION}]+", drops=True),
+}
+_MIRRORED = {"MergedWithPrevious": "MergedWithNext", "MergedWithNext": "MergedWithPrevious"}
 
 
 def cut_name(steps: Sequence[Json], *, isolated: Sequence[str] = ()) -> str:
@@ -163,24 +169,17 @@ def cut_name(steps: Sequence[Json], *, isolated: Sequence[str] = ()) -> str:
 def _of_level(step: Json, *, is_first: bool) -> list[Cut]:
     """Return the cut of ByteLevel: GPT-2's pattern, or nothing."""
     if step.get("add_prefix_space", True):
-        raise VocabularyError(
-            "ByteLevel with add_prefix_space puts a space before each text that starts with none, which VOLT cannot; "
-            "set it to false, and put the space there yourself"
-        )
-    if not step.get("use_regex", True) and is_first:
-        return [Cut(r"[\s\S]+")]
-    return [Cut(GPT2)] * bool(step.get("use_regex", True))
+        raise VocabularyError(f"ByteLevel with add_prefix_space {ADDS_SPACE}")
+    if step.get("use_regex", True):
+        return [Cut(GPT2)]
+    return [Cut(r"[\s\S]+")] * is_first
 
 
 def _of_step(step: Json) -> Cut:
     """Return the cut of one step. Raises VocabularyError if VOLT cannot do the same."""
     kind = step.get("type")
-    if kind == "WhitespaceSplit":
-        return Cut(r"[^\s]+", drops=True, inside=r"^\s")
-    if kind == "Whitespace":
-        return Cut(r"\w+|[^\w\s]+", drops=True)
-    if kind == "BertPreTokenizer":
-        return Cut(rf"[{PUNCTUATION}]|[^\s{PUNCTUATION}]+", drops=True)
+    if kind in _FIXED:
+        return _FIXED[kind]
     if kind == "Digits":
         return _class(r"\p{N}", "Isolated" if step.get("individual_digits") else "Contiguous")
     if kind == "Punctuation":
@@ -212,32 +211,27 @@ def _of_split(step: Json) -> Cut:
     if isinstance(tree, Repetition) and (tree.least, tree.most) == (1, None) and text[-1] == "+":
         one, inside, is_run = tree.part, text[: -1 - tree.possessive], True
     if not isinstance(one, CharClass) or not _ITEM.fullmatch(inside):
-        raise VocabularyError(
-            f"a Split by {quoted(text, 200)} that is {behavior}, which VOLT can for one character or runs of it only; "
-            f"{_REMEDY}"
-        )
+        what = f"a Split by {quoted(text, 200)} that is {behavior}, which VOLT can do only for one character or runs"
+        raise VocabularyError(f"{what} of it; {_REMEDY}")
     return _class(inside, behavior, is_run=is_run, inverted=inverted)
 
 
 def _class(inside: str, behavior: str, *, is_run: bool = False, inverted: bool = False) -> Cut:
-    if inverted and behavior.startswith("MergedWith"):
-        behavior = {"MergedWithPrevious": "MergedWithNext", "MergedWithNext": "MergedWithPrevious"}.get(behavior, "")
-    one, many, others = f"[{inside}]", f"[{inside}]" + "+" * is_run, f"[^{inside}]+"
-    if behavior == "Isolated":
-        return Cut(many, inside=inside)
-    if behavior == "Contiguous":
-        return Cut(one + "+", inside=inside)
-    if behavior == "Removed":
-        return Cut(others, drops=True, inside=f"^{inside}")
-    if behavior == "MergedWithPrevious":
-        return Cut(f"{others}{many}|{others}|{many}")
-    if behavior == "MergedWithNext":
-        return Cut(f"{many}{others}|{others}|{many}")
-    raise VocabularyError(f"a behavior {behavior!r} of a split, which VOLT does not support; {_REMEDY}")
+    many, others = f"[{inside}]" + "+" * is_run, f"[^{inside}]+"
+    cuts = {
+        "Isolated": Cut(many, inside=inside),
+        "Contiguous": Cut(f"[{inside}]+", inside=inside),
+        "Removed": Cut(others, drops=True, inside=f"^{inside}"),
+        "MergedWithPrevious": Cut(f"{others}{many}|{others}|{many}"),
+        "MergedWithNext": Cut(f"{many}{others}|{others}|{many}"),
+    }
+    if behavior not in cuts:
+        raise VocabularyError(f"a behavior {behavior!r} of a split, which VOLT does not support; {_REMEDY}")
+    return cuts[_MIRRORED.get(behavior, behavior) if inverted else behavior]
 
 
 def _leaves_whole(pattern: str, isolated: Sequence[str]) -> bool:
-    r"""Check whether GPT-2's pattern, as far as can be told, leaves the matches of another one whole.
+    r"""Check whether GPT-2's pattern surely does not cut any match of another pattern.
 
     >>> _leaves_whole(r"'s|[\p{L}]+|[\p{N}]|<a>|[^\s\p{L}\p{N}]+", ["<a>"]), _leaves_whole(r"\w+", [])
     (True, False)
@@ -268,23 +262,21 @@ def _literal(character: str) -> str:
 
 
 def _one_pattern(first: Cut, *others: Cut) -> str:
-    """Return one pattern whose matches are the words of all cuts; the first drops something, the others are classes."""
+    """Return one pattern whose matches are the words of all cuts; the first drops text, the others are classes."""
     if not others:
         return first.pattern
     sets = [sets_of(parse(f"[{cut.inside}]"))[0] for cut in others if cut.inside]
     apart = all((one & other).edges == () for number, one in enumerate(sets) for other in sets[:number])
     if not first.inside.startswith("^") or len(sets) < len(others) or not apart:
-        raise VocabularyError(
-            f"what {quoted(first.pattern, 100)} leaves is cut by {quoted(others[0].pattern, 100)}, which VOLT cannot; "
-            f"{_REMEDY}"
-        )
+        what = f"{quoted(first.pattern, 100)} drops text, and {quoted(others[0].pattern, 100)} cuts the words after it"
+        raise VocabularyError(f"{what}, which VOLT cannot do; {_REMEDY}")
     [dropped] = sets_of(parse(f"[{first.inside[1:]}]"))
-    parts = list[str]()
-    for cut, inside in zip(others, sets, strict=True):
-        if (inside & dropped).edges == ():
-            parts.append(cut.pattern)
-        else:
-            parts.append(f"[{_nested(cut.inside)}&&[{first.inside}]]" + "+" * cut.pattern.endswith("+"))
+    parts = [
+        f"[{_nested(cut.inside)}&&[{first.inside}]]" + "+" * cut.pattern.endswith("+")
+        if (inside & dropped).edges
+        else cut.pattern
+        for cut, inside in zip(others, sets, strict=True)
+    ]
     rest = "".join(_nested(cut.inside) for cut in others)
     return "|".join([*parts, f"[{first.inside}{rest}]+"])
 

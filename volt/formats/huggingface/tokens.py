@@ -9,15 +9,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from volt.errors import VocabularyError, quoted, shown_path
-from volt.files.small_files import read_text
+from volt.files.small_files import decoded, read_bytes
 from volt.formats.huggingface.foreign import remade
 from volt.formats.huggingface.pipeline import Json, Scheme
+from volt.formats.huggingface.split_patterns import ADDS_SPACE
 from volt.formats.protocol import MOST_DIGITS
 from volt.text.characters import BYTE_TOKENS, SUFFIX, atom_code
 from volt.text.normalizer import Normalizer
@@ -35,9 +34,11 @@ _REMEDIES = {
 }
 
 
-def load(path: Path) -> Json:
-    """Return the JSON object in a file."""
-    data = parsed_json(path, read_text(path, kind=VocabularyError, remedy=", so not JSON; download or export it again"))
+def load(path: Path, content: bytes | None = None) -> Json:
+    """Return the JSON object in a file. content: the file's bytes, if they have been read already"""
+    content = read_bytes(path, kind=VocabularyError) if content is None else content
+    remedy = ", so not JSON; download or export it again"
+    data = parsed_json(path, decoded(path, content, kind=VocabularyError, remedy=remedy))
     if not isinstance(data, dict):
         raise VocabularyError(f"{shown_path(path)}:1: contains no JSON object; give the file of a tokenizer")
     return data
@@ -55,10 +56,8 @@ def model_section(path: Path, data: Json) -> Json:
         remedy = _REMEDIES.get(str(kind), "train a BPE tokenizer, or find a vocabulary on your corpus")
         raise VocabularyError(f"{path}: a tokenizer of type {kind!r}; VOLT reads those of type 'BPE': {remedy}")
     if model.get("continuing_subword_prefix"):
-        raise VocabularyError(
-            f"{path}: tokens inside words start with {model['continuing_subword_prefix']!r}, which VOLT cannot do; "
-            "train one without continuing_subword_prefix"
-        )
+        what = f"tokens inside words start with {model['continuing_subword_prefix']!r}, which VOLT cannot do"
+        raise VocabularyError(f"{path}: {what}; train one without continuing_subword_prefix")
     if model.get("end_of_word_suffix") not in (None, "", SUFFIX):
         raise VocabularyError(f"{path}: words end in {model['end_of_word_suffix']!r}, but VOLT reads only {SUFFIX!r}")
     return model
@@ -69,16 +68,12 @@ def model_vocab(path: Path, model: Json) -> dict[str, int]:
     vocab, of_id = model.get("vocab"), dict[int, str]()
     if not isinstance(vocab, dict) or not vocab:
         raise VocabularyError(f"{path}: model.vocab is missing, empty or not an object; download or export it again")
-    numbers = {*vocab.values()} if {*map(type, vocab.values())} == {int} else set()
-    if len(numbers) == len(vocab) and min(numbers) >= 0:  # found in less time than to look at each
-        return dict(sorted(vocab.items(), key=itemgetter(1)))
     for token, number in vocab.items():
         if type(number) is not int or number < 0:
             raise VocabularyError(f"{path}: model.vocab: token {token!r} has the id {number!r}; give 0 or more")
         if number in of_id:
-            raise VocabularyError(
-                f"{path}: model.vocab: tokens {of_id[number]!r} and {token!r} have the same id {number}; change one"
-            )
+            both = f"tokens {of_id[number]!r} and {token!r}"
+            raise VocabularyError(f"{path}: model.vocab: {both} have the same id {number}; change one")
         of_id[number] = token
     return {of_id[number]: number for number in sorted(of_id)}
 
@@ -88,31 +83,15 @@ def model_merges(path: Path, model: Json) -> Iterator[tuple[str, str]]:
     rows, vocab = model.get("merges"), model["vocab"]
     if not isinstance(rows, list):
         raise VocabularyError(f"{path}: model.merges is missing or not a list; download or export it again")
-    if (pairs := _sound_pairs(rows, vocab)) is not None:
-        yield from pairs
-        return
     for number, row in enumerate(rows, 1):
         pair = row.split(" ") if isinstance(row, str) else row
         if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) and part for part in pair):
             raise VocabularyError(f"{path}: model.merges, entry {number}: {row!r} is not a pair of strings; fix it")
         for token in (*pair, "".join(pair)):
             if token not in vocab:
-                raise VocabularyError(
-                    f"{path}: model.merges, entry {number}: {pair[0]!r} + {pair[1]!r}, but {token!r} is not in "
-                    "model.vocab; fix it, or remove the merge"
-                )
+                what = f"{pair[0]!r} + {pair[1]!r}, but {token!r} is not in model.vocab"
+                raise VocabularyError(f"{path}: model.merges, entry {number}: {what}; fix it, or remove the merge")
         yield pair[0], pair[1]
-
-
-def _sound_pairs(rows: Sequence[Any], vocab: Mapping[str, int]) -> list[tuple[str, str]] | None:
-    """Return the merges if all are valid, in less time than to look at each; otherwise None."""
-    kinds = {*map(type, rows)}
-    if not kinds <= {str} and not kinds <= {list}:
-        return None
-    pairs = [tuple(row.split(" ")) for row in rows] if kinds == {str} else [*map(tuple, rows)]
-    parts = [*chain.from_iterable(pairs)]
-    are_pairs = {*map(len, pairs)} <= {2} and {*map(type, parts)} <= {str} and "" not in parts
-    return pairs if are_pairs and vocab.keys() >= {*parts, *map("".join, pairs)} else None
 
 
 def falls_back(model: Json, vocab: Mapping[str, int]) -> bool:
@@ -120,10 +99,8 @@ def falls_back(model: Json, vocab: Mapping[str, int]) -> bool:
     n_bytes = sum(token in vocab for token in BYTE_TOKENS)
     if model.get("byte_fallback") and 0 < n_bytes < len(BYTE_TOKENS):
         lacking = next(token for token in BYTE_TOKENS if token not in vocab)
-        raise VocabularyError(
-            f"byte_fallback, but only {n_bytes} of the 256 byte tokens are in model.vocab, and {lacking!r} is not; "
-            "add them, or remove them all and set byte_fallback to false"
-        )
+        what = f"byte_fallback, but only {n_bytes} of the 256 byte tokens are in model.vocab, and {lacking!r} is not"
+        raise VocabularyError(f"{what}; add them, or remove them all and set byte_fallback to false")
     return bool(model.get("byte_fallback")) and n_bytes > 0
 
 
@@ -140,19 +117,16 @@ _CLASSES: dict[str, Json] = {
 def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[str]:
     """Return the added tokens, in the order of their ids. Raises VocabularyError if they are damaged."""
     rows = data.get("added_tokens") or []
-    shapes = isinstance(rows, list) and all(
-        isinstance(row, dict) and isinstance(row.get("content"), str) and type(row.get("id")) is int for row in rows
-    )
-    if not shapes:
-        raise VocabularyError("added_tokens must be a list of objects with 'id' and 'content'; export it again")
+    for row in rows if isinstance(rows, list) else [None]:
+        if not (isinstance(row, dict) and isinstance(row.get("content"), str) and type(row.get("id")) is int):
+            raise VocabularyError("added_tokens must be a list of objects with 'id' and 'content'; export it again")
     owners = {number: token for token, number in vocab.items()}
     for row in rows:
         if row["id"] < 0 or vocab.get(row["content"], row["id"]) != row["id"]:
             raise VocabularyError(f"added token {row['content']!r} has the id {row['id']}, not its own; fix it")
         if (other := owners.setdefault(row["id"], row["content"])) != row["content"]:
-            raise VocabularyError(
-                f"added token {row['content']!r} has the id {row['id']}, which {other!r} has; change one"
-            )
+            what = f"added token {row['content']!r} has the id {row['id']}, which {other!r} has"
+            raise VocabularyError(f"{what}; change one")
     return list(dict.fromkeys(row["content"] for row in sorted(rows, key=lambda row: int(row["id"]))))
 
 
@@ -183,10 +157,7 @@ def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[st
     """Return what a folder without a tokenizer.json names: role → token, token → id, token → its flags."""
     configs = [load(folder / name) for name in (MAP, CONFIG) if (folder / name).exists()]
     if any(config.get("add_prefix_space") for config in configs):
-        raise VocabularyError(
-            f"{folder / CONFIG}: add_prefix_space puts a space before each text that starts with none, which VOLT "
-            "cannot; set it to false, and put the space there yourself"
-        )
+        raise VocabularyError(f"{folder / CONFIG}: add_prefix_space {ADDS_SPACE}")
     roles, added, flags = dict[str, str](), dict[str, int](), dict[str, Json]()
     of_class = [_CLASSES.get(str(config.get("tokenizer_class")).removesuffix("Fast"), {}) for config in configs[-1:]]
     for config in of_class + configs[::-1]:
@@ -241,9 +212,8 @@ def read_tokens(
     special = _special(named, unmade, added, ids, is_own=is_own, whole=whole)
     reserved = {*special.all, *spelling}
     tokens = tuple(token for token in ids if (whole or token in output or token in atoms) and token not in reserved)
-    last = {pair: rank for rank, pair in enumerate(merges)}  # of equal merges tokenizers takes the last
     return {
-        "merges": (ordered := tuple(sorted(last, key=last.__getitem__))),
+        "merges": (ordered := last_of_equal(merges)),
         "tokens": tokens,
         "marker": scheme.marker,
         "normalizer": Normalizer.parse(scheme.normalizer),
@@ -256,8 +226,13 @@ def read_tokens(
     }
 
 
+def last_of_equal(merges: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Return the merges without repetition. Of equal merges tokenizers uses the last."""
+    return tuple(dict.fromkeys(reversed(merges)))[::-1]
+
+
 def merging_of(merges: Sequence[tuple[str, str]]) -> Merging:
-    """Return how tokenizers merges: by steps where a token is made twice or used before it is made, else by pairs."""
+    """Return how tokenizers merges: by steps if a token is made twice or used before it is made, else by pairs."""
     return "steps" if joins_later(merges) or next(remade(merges), None) else "pairs"
 
 
@@ -276,9 +251,8 @@ def order_of(ids: Mapping[str, int], reserved: Sequence[str], tokens: Sequence[s
     for token, number in ids.items():
         if not 0 <= number < MOST_IDS:  # rows of unused ids would fill the memory
             result = str(number) if number.bit_length() < 64 else f"of {number.bit_length():,} bits"
-            raise VocabularyError(
-                f"the token {quoted(token)} has the id {result}, and ids are 0 to {MOST_IDS - 1:,}; restore its id"
-            )
+            what = f"the token {quoted(token)} has the id {result}, and ids are 0 to {MOST_IDS - 1:,}"
+            raise VocabularyError(f"{what}; download or export the file again")
     retained = {*reserved, *tokens}
     order = [""] * (1 + max(ids.values(), default=-1))
     for token, number in ids.items():

@@ -62,7 +62,7 @@ def _pairs(token: str, known: Collection[str]) -> Iterator[Pair]:
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
-    """Write a folder, or one file if `path` ends in .json. Returns a sentence for each loss and each difference."""
+    """Write a folder, or one file if `path` ends in .json. Returns a sentence for each loss and difference."""
     _refuse(vocabulary, path)
     notes, text = list(_notes(vocabulary)), _json(_tokenizer(vocabulary))
     if path.suffix == ".json":
@@ -85,12 +85,12 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def _is_met(special: SpecialTokens) -> bool:
-    """Check whether transformers must look for tokens with a role in text, as one is a user token."""
+    """Check whether a user token has a role, so that transformers must look for all tokens with roles in text."""
     return not {*special.roles.values(), *special.control}.isdisjoint(special.user)
 
 
 def files_written(path: Path) -> tuple[Path, ...]:
-    """Return the one file, or those of the folder."""
+    """Return the one file, or the files of the folder."""
     return (path,) if path.suffix == ".json" else (path / MAP, path / CONFIG, path / FILE)
 
 
@@ -102,44 +102,28 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
     scaffolding, cut, marker = vocabulary.scaffolding, vocabulary.pretokenizer, vocabulary.marker
     lost = [atom for atom in vocabulary.atoms if atom not in vocabulary.ids]
     if scaffolding:
-        raise VocabularyError(
-            f"{path}: the vocabulary is pruned: {len(scaffolding):,} tokens, such as {scaffolding[0]!r}, are made on "
-            "the way and split back into their parts, but this format cannot split back: they would come out as "
-            "pieces. Export it closed, which keeps them as tokens"
-        )
+        what = f"{len(scaffolding):,} tokens, such as {scaffolding[0]!r}, are made and split back into their parts"
+        raise VocabularyError(f"{path}: the vocabulary is pruned: {what}, which tokenizers cannot do; export it closed")
     if lost:
-        raise VocabularyError(
-            f"{path}: merges use {lost[0]!r}, which is not a token ({len(lost):,} characters in all), and this format "
-            "merges tokens only; add these characters to the tokens, or remove their merges"
-        )
+        what = f"merges use {lost[0]!r}, which is not a token ({len(lost):,} characters in all)"
+        raise VocabularyError(f"{path}: {what}; add these characters to the tokens, or remove their merges")
     if any(split.from_end for split in cut.splits):
-        raise VocabularyError(
-            f"{path}: the pre-tokenizer {quoted(cut.name, 200)} reads text from its end, which tokenizers cannot; "
-            "count with a pattern that does not, such as digits3"
-        )
+        what = f"the pre-tokenizer {quoted(cut.name, 200)} reads text from its end, which tokenizers cannot do"
+        raise VocabularyError(f"{path}: {what}; count with another pattern, such as digits3")
     if cut.isolates_users or cut.name.endswith(IF_ABSENT):
-        raise VocabularyError(
-            f"{path}: the pre-tokenizer {quoted(cut.name, 100)} is read from a tokenizer.json, and not written to one "
-            "yet; give the file that it comes from"
-        )
+        what = f"the pre-tokenizer {quoted(cut.name, 100)}, read from a tokenizer.json, cannot be written to one yet"
+        raise VocabularyError(f"{path}: {what}; give the file that it comes from")
     if cut.has_own_pattern:
         _refuse_regex(vocabulary, path)
     if marker == "suffix" and vocabulary.whole_words:
-        raise VocabularyError(
-            f"{path}: this format looks words up as tokens without {SUFFIX!r} after them; "
-            "whole_words goes with the marker none there"
-        )
+        what = f"this format looks words up as tokens without {SUFFIX!r} after them"
+        raise VocabularyError(f"{path}: {what}; whole_words needs the marker none there")
     if marker == "suffix" and cut.is_bytes and not {byte + SUFFIX for byte in ALPHABET} <= vocabulary.ids.keys():
-        raise VocabularyError(
-            f"{path}: the vocabulary lacks tokens for bytes that end words, and this format drops bytes that it does "
-            "not know; learn with",
-            hint={"marker": "none"},
-        )
+        what = "the vocabulary lacks tokens for bytes that end words, and this format drops unknown bytes"
+        raise VocabularyError(f"{path}: {what}; learn with", hint={"marker": "none"})
     if marker == "prefix" and cut.keeps_spaces and not cut.is_bytes:
-        raise VocabularyError(
-            f"{path}: this format cannot mark words by {marker!r} that the pre-tokenizer {cut.name!r} cuts; learn with",
-            hint={"marker": "none"},
-        )
+        what = f"this format cannot mark words by {marker!r} that the pre-tokenizer {cut.name!r} cuts"
+        raise VocabularyError(f"{path}: {what}; learn with", hint={"marker": "none"})
 
 
 def _refuse_regex(vocabulary: Vocabulary, path: Path) -> None:
@@ -153,10 +137,8 @@ def _refuse_regex(vocabulary: Vocabulary, path: Path) -> None:
         try:
             Regex(pattern)
         except Exception as error:  # it raises nothing narrower
-            raise VocabularyError(
-                f"{path}: tokenizers cannot read the regex {pattern!r} ({error}); count with one that "
-                "Oniguruma reads too"
-            ) from None
+            what = f"{path}: tokenizers cannot read the regex {pattern!r} ({error})"
+            raise VocabularyError(f"{what}; count with one that Oniguruma reads, too") from None
 
 
 def _notes(vocabulary: Vocabulary) -> Iterator[str]:
@@ -169,24 +151,17 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
     if special.user:
         yield from _user_notes(scheme, special.user[0])
         if (scheme.takes_users_as_words or scheme.normalizes_users) and scheme.normalizer != "none":
-            yield "Text that the normaliser turns into the spelling of a user token is one; VOLT looks at raw text."
-        unmade = next(not_whole(vocabulary), None) if scheme.takes_users_as_words else None
-        if unmade is not None:
-            yield f"The word {unmade!r} is taken whole, for the sake of user tokens; VOLT's merges do not make it."
+            yield "Text that is normalised to a user token's spelling is this token there; VOLT reads raw text."
+        if scheme.takes_users_as_words and (unmade := next(not_whole(vocabulary), None)) is not None:
+            yield f"The word {unmade!r} is taken whole there because of user tokens; VOLT's merges do not make it."
         yield "U+10F000 to U+10FFFD in text become U+FFFD there, and stay as they are in VOLT."
     if vocabulary.byte_fallback and vocabulary.marker == "suffix":
         if scheme.end == SUFFIX:
-            yield (
-                "An unknown character that ends a word becomes its bytes and the four bytes of '</w>', where VOLT "
-                "gives its bytes and the token '</w>': the vocabulary has no 'w'."
-            )
+            yield "An unknown last character of a word becomes its bytes and four bytes for '</w>', as there is no 'w'."
         else:
             yield f"The token '</w>' is spelled {scheme.end}, and two more tokens, after all others, help to make it."
     if vocabulary.normalizer.form == "nfkc":
-        yield (
-            "Characters newer than the Unicode version of tokenizers, such as U+1FBF7 in 0.23, stay as they are, "
-            "where VOLT's NFKC changes them."
-        )
+        yield "Characters newer than the Unicode version of tokenizers, such as U+1FBF7 in 0.23, are not normalised."
     yield from _cut_notes(vocabulary, scheme)
 
 
@@ -194,9 +169,8 @@ def _special_notes(vocabulary: Vocabulary) -> Iterator[str]:
     special, tokens = vocabulary.special, set(vocabulary.tokens)
     if special.control:
         yield (
-            f"Control tokens, such as {special.control[0]}, are not found in text, as in VOLT: for a chat template "
-            "load the folder by AutoTokenizer.from_pretrained(folder, split_special_tokens=False). tokenizer.json "
-            "alone does not say which they are."
+            f"Control tokens, such as {special.control[0]}, are not found in text, as in VOLT, and tokenizer.json does "
+            "not name them: for a chat template load the folder with split_special_tokens=False in AutoTokenizer."
         )
     unmet = [token for token in special.all if token not in special.user]
     if _is_met(special) and unmet:
@@ -209,45 +183,33 @@ def _special_notes(vocabulary: Vocabulary) -> Iterator[str]:
 
 def _cut_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
     if scheme.cut.has_own_pattern:
-        yield (
-            "The regex is read by another engine (Oniguruma), whose \\w, \\d and \\b differ on rare characters, such "
-            "as '¼': check both on your text."
-        )
+        yield "The regex is read by another engine, whose \\w, \\d and \\b differ on rare characters, such as '¼'."
         if vocabulary.marker == "prefix":
             yield "A word that itself begins with '▁' gets no second '▁' before it."
-    for left, right in remade(vocabulary.merges) if vocabulary.merging == "pairs" else ():
-        yield remade_note(left, right)
-        break
+    if vocabulary.merging == "pairs" and (pair := next(remade(vocabulary.merges), None)):
+        yield remade_note(*pair)
 
 
 def _user_notes(scheme: Scheme, example: str) -> Iterator[str]:
     if scheme.takes_users_as_words:
-        yield (
-            f"User tokens, such as {example}, are in the vocabulary but not 'added tokens'; a token with a role or a "
-            "byte token that is spelled out right after one is found where it is all that is left of the word."
-        )
+        exception = "a role's token or a byte token that is spelled out after one is found if the word ends with it"
+        yield f"User tokens, such as {example}, are not 'added tokens'; {exception}."
     elif scheme.normalizes_users:
         yield from _end_user_notes(scheme, example)
     elif scheme.marker == "suffix":
-        yield (
-            f"User tokens, such as {example}, cut the words that they touch: the part before one ends in '</w>', and "
-            f"no lone '</w>' piece follows one that ends a word, as it does in VOLT."
-        )
+        ends = "text before one ends in '</w>', and no lone '</w>' follows one at the end of a word, as in VOLT"
+        yield f"User tokens, such as {example}, cut the words that they touch: {ends}."
     elif scheme.marker == "prefix":
-        yield (
-            f"User tokens, such as {example}, cut the words that they touch: the part after one starts with '▁', "
-            "and no lone '▁' piece precedes one that starts a word, as it does in VOLT."
-        )
+        starts = "text after one starts with '▁', and no lone '▁' precedes one at the start of a word, as in VOLT"
+        yield f"User tokens, such as {example}, cut the words that they touch: {starts}."
     elif not scheme.cut.is_bytes and not scheme.cut.splits:
-        yield (
-            f"Text is cut at user tokens, such as {example}, before it is cut into words, where VOLT cuts it into "
-            "words with the tokens in it: white space or symbols next to one may fall into other pieces."
-        )
+        others = "white space or symbols next to one may become other pieces than in VOLT"
+        yield f"Text is cut at user tokens, such as {example}, before it is cut into words: {others}."
 
 
 def _end_user_notes(scheme: Scheme, example: str) -> Iterator[str]:
     if scheme.ends_users and not scheme.cut.splits:
-        yield f"The part of a word right before a user token, as in x{example}, is cut as if the word ended there."
+        yield f"Text right before a user token, as in x{example}, is encoded as if the word ended there."
     lacks = ["'▁' in front"] * scheme.cut.dummy_prefix + ["lone '</w>'"] * scheme.ends_users
     if lacks:
         yield f"A line that is just {example} gets no {' and no '.join(lacks)}."

@@ -2,7 +2,7 @@ r"""A sentencepiece model's replacements before cutting ⇄ its "precompiled cha
 
     charsmap = size of the trie, 4 bytes | trie | replacements, each followed by a zero byte
 
-The trie is a double array (Aoe 1989) of 32-bit units; the child for a byte is at `base ^ byte`, and holds that byte.
+The trie is a double array (Aoe 1989) of 32-bit units. A node's child for a byte is at `base ^ byte`, with that byte.
 
     bits 0–7   the byte       bits 10–30  the node's own place ^ base; shifted by 8 where bit 9 is set
     bit 8      a string ends here: the unit at `base` has bit 31 set and says where its replacement starts
@@ -22,24 +22,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.errors import VocabularyError, missing
+from volt.errors import VocabularyError
+from volt.formats.protocol import needs
 
 
 def model_class() -> Any:
     """Return the protobuf class of a sentencepiece model."""
-    try:
+    with needs("sentencepiece or protobuf"):
         from sentencepiece import sentencepiece_model_pb2 as pb2
-    except ImportError:
-        raise missing("sentencepiece or protobuf") from None
     return vars(pb2)["ModelProto"]  # made at run time, so unknown to type checkers
 
 
 def load_library() -> Any:
     """Return the sentencepiece package."""
-    try:
+    with needs("sentencepiece"):
         import sentencepiece
-    except ImportError:
-        raise missing("sentencepiece") from None
     return sentencepiece
 
 
@@ -47,7 +44,7 @@ _BLOCK, _ENDS, _WIDE, _LEAF = 256, 1 << 8, 1 << 9, 1 << 31
 _MOST_UNITS = 1 << 21  # what 21 bits of a unit can say
 _DAMAGED = "its table of replacements is damaged; copy or train it again"
 _SIZE = 4  # bytes of the size in front
-_LONGEST, _MOST_NODES = 1000, 1 << 22  # bytes of a string that is replaced; nodes of a table that is no loop
+_LONGEST, _MOST_NODES = 1000, 1 << 22  # bytes of a replaced string; nodes of a table without loops
 _ERRORS = 2  # the library's log level
 
 Units = NDArray[np.uint32]
@@ -91,7 +88,7 @@ def unpack(table: bytes) -> dict[str, str]:
 
 
 def check(table: bytes) -> None:
-    """Raise VocabularyError if some unit leads out of the trie, or beyond the replacements."""
+    """Raise VocabularyError if a unit points outside the trie, or outside the replacements."""
     units, texts = _parts(table)
     places, offsets = np.arange(len(units)), (units >> 10 & _MOST_UNITS - 1).astype(np.int64)
     bases = places ^ offsets << np.where(units & _WIDE, 8, 0)
@@ -125,7 +122,7 @@ def _parts(table: bytes) -> tuple[Units, bytes]:
 
 
 def _base(units: Units, place: int) -> int:
-    """Return where the children of the node at a place are, each `^` its byte."""
+    """Return the base of a node's children: the child for a byte is at `base ^ byte`."""
     unit = int(units[place])
     return place ^ (unit >> 10 & _MOST_UNITS - 1) << (8 if unit & _WIDE else 0)
 

@@ -24,8 +24,8 @@ NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = 1, 2, 3, 4, 5, 6  # types of piec
 class ImpliedMerges:
     """The merges that a model's pieces imply.
 
-    dropped: pieces that no two others spell
-    clash: two pieces of one score, of which sentencepiece takes the left one and ranks cannot; usually None
+    dropped: pieces that are not two other pieces joined
+    clash: two pieces of equal score, of which sentencepiece joins the left one first and ranks cannot; usually None
     """
 
     merges: tuple[tuple[str, str], ...]
@@ -89,9 +89,9 @@ class Letters:
 
 
 def first_clash(scores: Mapping[str, float], late: Sequence[str]) -> tuple[str, str] | None:
-    """Return two pieces of one score whose order in text matters; None if the longest may always go first.
+    """Return two pieces of equal score whose order in text matters; None if the longest may always be joined first.
 
-    late: pieces of a better score than their parts
+    late: pieces with a better score than their parts
 
     >>> first_clash({"ab": 0.0, "bc": 0.0}, []), first_clash({"--": 0.0, "---": 0.0, "----": 0.0}, [])
     (('ab', 'bc'), None)
@@ -125,7 +125,7 @@ def _inner(piece: str) -> Iterator[str]:
 
 
 def _first_shared(family: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return two pieces of different families of which one holds the other, or ends as the other starts."""
+    """Return two pieces of different families of which one contains the other, or ends as the other starts."""
     starts = defaultdict[str, dict[str, str]](dict)
     for piece, name in family.items():
         for end in range(1, len(piece)):
@@ -158,12 +158,12 @@ def last_join(piece: str, scores: Mapping[str, float]) -> tuple[str, str] | None
 
 
 def two_parts(piece: str) -> Iterator[tuple[str, str]]:
-    """Return all ways to cut a piece in two."""
+    """Return all splits of a piece into two parts."""
     return ((piece[:i], piece[i:]) for i in range(1, len(piece)))
 
 
 def merges_that_make(pieces: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield merges that make each piece of the longest strings that are made before it, from left to right.
+    """Yield merges that make each piece, from left to right, of the longest strings made before.
 
     >>> list(merges_that_make(["lo", "lower"]))
     [('l', 'o'), ('lo', 'w'), ('low', 'e'), ('lowe', 'r')]

@@ -13,43 +13,19 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
-from volt.errors import CandidateError, ConfigError, VocabularyError
+from volt.errors import CandidateError, ConfigError, VocabularyError, VoltError
 from volt.files.atomic import write_together
 from volt.files.small_files import read_bytes
 from volt.formats.protocol import USUAL, MergeList, Peer
-from volt.formats.sentencepiece import charsmap
-from volt.formats.sentencepiece.merges import (
-    BYTE,
-    CONTROL,
-    NORMAL,
-    UNKNOWN,
-    UNUSED,
-    USER,
-    ImpliedMerges,
-    Letters,
-    merges_that_make,
-    two_parts,
-)
-from volt.formats.sentencepiece.writing import (
-    BPE,
-    END_UNKNOWN,
-    ONLY_SPACES,
-    RUNS_UNMARKED,
-    TRIMMED,
-    UNMARKED_LINE,
-    check_scheme,
-    check_spellings,
-    differences,
-    model_rows,
-    such,
-    to_proto,
-    unknown_runs,
-)
+from volt.formats.sentencepiece import charsmap, writing
+from volt.formats.sentencepiece import merges as implied
+from volt.formats.sentencepiece.merges import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER
 from volt.text.characters import BYTE_TOKENS, PREFIX, SPLIT_SPACE, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
@@ -72,17 +48,16 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
     BPE: all merges for a piece that can be cut in several ways. Unigram: each piece is built from the longest pieces
     before it, the most probable piece first.
     """
-    model = _model(path, data)
-    pieces = [
-        piece for _, piece in sorted((-piece.score, piece.piece) for piece in model.pieces if piece.type == NORMAL)
-    ]
+    model = _model(path, data, CandidateError)
+    normal = [piece for piece in model.pieces if piece.type == NORMAL]
+    pieces = [piece.piece for piece in sorted(normal, key=lambda piece: (-piece.score, piece.piece))]
     if model.trainer_spec.model_type == UNIGRAM:
-        return MergeList(list(merges_that_make(pieces)), "prefix")
-    if model.trainer_spec.model_type != BPE:
+        return MergeList(list(implied.merges_that_make(pieces)), "prefix")
+    if model.trainer_spec.model_type != writing.BPE:
         raise CandidateError(f"{path}: a sentencepiece model of words or characters; train one with --model_type=bpe")
     output, pairs = set[str](), list[tuple[str, str]]()
     for piece in pieces:
-        pairs += [cut for cut in two_parts(piece) if all(len(part) == 1 or part in output for part in cut)]
+        pairs += [cut for cut in implied.two_parts(piece) if all(len(part) == 1 or part in output for part in cut)]
         output.add(piece)
     return MergeList(pairs, "prefix")
 
@@ -96,14 +71,14 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     """Write PATH.model, with the ids of the vocabulary, and PATH.vocab. Returns a sentence for each difference."""
-    check_scheme(vocabulary)
-    rows = list(model_rows(vocabulary))
-    check_spellings(rows)
-    model = to_proto(vocabulary, rows)
+    writing.check_scheme(vocabulary)
+    rows = list(writing.model_rows(vocabulary))
+    writing.check_spellings(rows)
+    model = writing.to_proto(vocabulary, rows)
     listing = "".join(f"{piece}\t{score:g}\n" for piece, score, _ in rows)
     place, neighbours = files_written(path)
     write_together({neighbours: listing.encode(), place: model.SerializeToString()})
-    return list(differences(vocabulary))
+    return list(writing.differences(vocabulary))
 
 
 def files_written(path: Path) -> tuple[Path, ...]:
@@ -112,7 +87,7 @@ def files_written(path: Path) -> tuple[Path, ...]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Read a model; PATH.model if PATH does not exist. merges: not used, as a model holds them"""
+    """Read a model; PATH.model if PATH does not exist. merges: ignored, because a model contains its merges"""
     path = _existing(path)
     model = _load(path)
     kinds = [piece.type for piece in model.pieces]
@@ -125,36 +100,33 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 
 def normal_pieces(path: Path) -> dict[str, int]:
-    """Return the text pieces of a model of any kind with their ids."""
+    """Return the text pieces of a model of any type with their ids."""
     model = _load(_existing(path))
     return {piece.piece: number for number, piece in enumerate(model.pieces) if piece.type == NORMAL}
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-    """Return the library with that model loaded. Its runs of unknown characters are taken apart, as in VOLT."""
+    """Return the library with the model loaded. Its runs of unknown characters are split, as in VOLT."""
     model = _load(_existing(path))
     library = charsmap.load_library()
     processor = library.SentencePieceProcessor(model_proto=model.SerializeToString())
     ends = model.trainer_spec.treat_whitespace_as_suffix
 
-    def encode(lines: Sequence[str]) -> Iterator[tuple[list[str], list[int]]]:
-        both = (processor.encode(list(lines), out_type=kind) for kind in (str, int))
-        for pieces, ids in zip(*both, strict=True):
-            yield _one_by_one(pieces, ids, unknown=processor.unk_id(), ends=ends)
+    def encode(lines: Sequence[str]) -> list[tuple[list[str], list[int]]]:
+        both = zip(*(processor.encode(list(lines), out_type=kind) for kind in (str, int)), strict=True)
+        return [_one_by_one(pieces, ids, unknown=processor.unk_id(), ends=ends) for pieces, ids in both]
 
-    def pieces(lines: Sequence[str]) -> list[list[str]]:
-        return [pieces for pieces, _ in encode(lines)]
-
-    def ids(lines: Sequence[str]) -> list[list[int]]:
-        return [ids for _, ids in encode(lines)]
-
-    return Peer(f"sentencepiece {library.__version__}", pieces, ids)
+    return Peer(
+        f"sentencepiece {library.__version__}",
+        pieces=lambda lines: [pieces for pieces, _ in encode(lines)],
+        ids=lambda lines: [ids for _, ids in encode(lines)],
+    )
 
 
 def _one_by_one(
     pieces: Sequence[str], ids: Sequence[int], *, unknown: int, ends: bool = False
 ) -> tuple[list[str], list[int]]:
-    """Return pieces and ids with runs of unknown characters taken apart. ends: "▁" ends words, as "</w>" in VOLT
+    """Split runs of unknown characters in pieces and ids. ends: "▁" ends words, as "</w>" does in VOLT
 
     >>> _one_by_one(["a▁", "éü▁"], [7, 0], unknown=0, ends=True)
     (['a</w>', 'é', 'ü</w>'], [7, 0, 0])
@@ -176,23 +148,18 @@ def _existing(path: Path) -> Path:
 
 
 def _load(path: Path) -> Any:
-    try:
-        return _model(path, read_bytes(path, kind=VocabularyError))
-    except CandidateError as error:
-        raise VocabularyError(str(error)) from None
+    return _model(path, read_bytes(path, kind=VocabularyError), VocabularyError)
 
 
-def _model(path: str | Path, data: bytes) -> Any:
+def _model(path: str | Path, data: bytes, kind: type[VoltError]) -> Any:
     proto = charsmap.model_class()
     from google.protobuf.message import DecodeError
 
-    try:
+    with suppress(DecodeError):
         model = proto.FromString(data)
-    except DecodeError:
-        model = None
-    if model is None or not all(isinstance(text, str) for text in _texts(model)):
-        raise CandidateError(f"{path}: {_DAMAGED}")
-    return model
+        if all(isinstance(text, str) for text in _texts(model)):
+            return model
+    raise kind(f"{path}: {_DAMAGED}")
 
 
 def _texts(model: Any) -> Iterator[object]:
@@ -206,7 +173,7 @@ def _texts(model: Any) -> Iterator[object]:
 
 @dataclass(frozen=True, slots=True)
 class WordScheme:
-    """The rules by which lines become words. lost: notes on differences of the library"""
+    """The rules by which lines become words. lost: notes on where sentencepiece differs"""
 
     marker: Marker
     pretokenizer: str
@@ -221,10 +188,8 @@ def vocabulary_of(model: Any) -> Vocabulary:
     rows = [(_spelled(piece, model), piece.score, piece.type) for piece in model.pieces]
     joins = _joins(rows)
     if joins.clash:
-        raise VocabularyError(
-            f"pieces {joins.clash[0]!r} and {joins.clash[1]!r} have scores by which sentencepiece joins what stands "
-            "further left, which no order of merges can tell; train a model with a score for each piece"
-        )
+        what = f"pieces {joins.clash[0]!r} and {joins.clash[1]!r} have scores by which sentencepiece joins the left one"
+        raise VocabularyError(f"{what} first, which no order of merges does; train a model with a score for each piece")
     words, special = _words(model, list(map("".join, joins.merges))), _special(model)
     normalizer, notes = _normalizer(model)
     # a lone marker follows bytes and user tokens
@@ -250,37 +215,32 @@ def vocabulary_of(model: Any) -> Vocabulary:
 
 
 def _spelled(piece: Any, model: Any) -> str:
-    """Return a piece as VOLT spells it: where spaces end words, "▁" at the end of one is "</w>"."""
-    if model.trainer_spec.treat_whitespace_as_suffix and piece.type in (NORMAL, UNUSED):
-        text = str(piece.piece)
-        return text.removesuffix(PREFIX) + SUFFIX if text.endswith(PREFIX) else text
-    return str(piece.piece)
+    """Return a piece as VOLT spells it: if spaces end words, its last "▁" becomes "</w>"."""
+    text, ends = str(piece.piece), model.trainer_spec.treat_whitespace_as_suffix and piece.type in (NORMAL, UNUSED)
+    return text.removesuffix(PREFIX) + SUFFIX if ends and text.endswith(PREFIX) else text
 
 
 def _order(rows: Sequence[tuple[str, float, int]], dropped: set[str]) -> tuple[str, ...]:
     """Return the pieces by id; unused pieces at the end, such as scaffolding, have no ids."""
-    order = ["" if kind == UNUSED or (kind == NORMAL and piece in dropped) else piece for piece, _, kind in rows]
-    n_last = len(rows) - sum(1 for _ in dropwhile(lambda row: row[2] == UNUSED, reversed(rows)))
-    return tuple(order[: len(order) - n_last])
+    rows = list(dropwhile(lambda row: row[2] == UNUSED, reversed(rows)))[::-1]
+    return tuple("" if kind == UNUSED or (kind == NORMAL and piece in dropped) else piece for piece, _, kind in rows)
 
 
 def _special(model: Any) -> SpecialTokens:
-    trainer, of_kind = model.trainer_spec, dict[int, list[str]]()
-    for piece in model.pieces:
-        of_kind.setdefault(piece.type, []).append(piece.piece)
-    control = of_kind.get(CONTROL, [])
-    bos, eos, pad = (
-        name if name in control else None for name in (trainer.bos_piece, trainer.eos_piece, trainer.pad_piece)
+    trainer = model.trainer_spec
+    [unk], user, control = (
+        [one.piece for one in model.pieces if one.type == kind] for kind in (UNKNOWN, USER, CONTROL)
     )
-    others = tuple(name for name in control if name not in (bos, eos, pad))
-    return SpecialTokens(of_kind[UNKNOWN][0], bos, eos, pad, tuple(of_kind.get(USER, ())), others)
+    named = trainer.bos_piece, trainer.eos_piece, trainer.pad_piece
+    bos, eos, pad = (name if name in control else None for name in named)
+    return SpecialTokens(unk, bos, eos, pad, tuple(user), tuple(name for name in control if name not in named))
 
 
-def _joins(rows: Sequence[tuple[str, float, int]]) -> ImpliedMerges:
+def _joins(rows: Sequence[tuple[str, float, int]]) -> implied.ImpliedMerges:
     scores = {piece: score for piece, score, kind in rows if kind in (NORMAL, UNUSED) and piece != SUFFIX}
-    letters = Letters.of(scores)
+    letters = implied.Letters.of(scores)
     short = {letters.short(piece): score for piece, score in scores.items()}
-    joins = ImpliedMerges.of({piece: score for piece, score in short.items() if len(piece) > 1})
+    joins = implied.ImpliedMerges.of({piece: score for piece, score in short.items() if len(piece) > 1})
     if not letters.atoms:
         return joins
     merges = tuple((letters.long(left), letters.long(right)) for left, right in joins.merges)
@@ -294,29 +254,27 @@ def _words(model: Any, texts: Sequence[str]) -> WordScheme:
         _refuse_other_ends(model)
         pieces = {piece.piece for piece in model.pieces if piece.type in (NORMAL, UNUSED)}
         inside = [piece for piece in sorted(pieces - {PREFIX}) if len(piece) == 1 and piece + PREFIX not in pieces]
-        notes = (END_UNKNOWN.format(such(inside, "ends")),) if inside else ()
+        notes = (writing.END_UNKNOWN.format(writing.such(inside, "ends")),) if inside else ()
         return WordScheme("suffix", _separated(spec.name, table), notes)
     spans = next((piece for piece in texts if PREFIX in piece.lstrip(PREFIX)), None)
     runs = any(piece.startswith(2 * PREFIX) for piece in texts)
     if not spec.add_dummy_prefix:
         note = "Several spaces in a row, and spaces at the ends of a line, are reduced for sentencepiece, not for VOLT."
-        notes = (note, TRIMMED) * spec.remove_extra_whitespaces
-        return WordScheme("none", UNMARKED_LINE if spans else RUNS_UNMARKED, notes)
+        notes = (note, writing.TRIMMED) * spec.remove_extra_whitespaces
+        return WordScheme("none", writing.UNMARKED_LINE if spans else writing.RUNS_UNMARKED, notes)
     if not spec.remove_extra_whitespaces:
         return WordScheme("none", "metaspace-line" if spans else "metaspace-runs" if runs else "metaspace")
     if spans:
-        raise VocabularyError(
-            f"piece {spans!r} spans words, and spaces are reduced before text is cut, which VOLT does not do; train "
-            "with --split_by_whitespace=true or with --remove_extra_whitespaces=false"
-        )
-    return WordScheme("prefix", _separated(spec.name, table), (TRIMMED,))
+        what = f"piece {spans!r} spans words, and spaces are reduced before text is cut, which VOLT cannot do"
+        raise VocabularyError(f"{what}; train with --split_by_whitespace=true or --remove_extra_whitespaces=false")
+    return WordScheme("prefix", _separated(spec.name, table), (writing.TRIMMED,))
 
 
 def _separated(name: str, table: bytes) -> str:
-    """Return the pre-tokenizer of words that stand between spaces: of all kinds, if they all become U+0020."""
+    """Return the pre-tokenizer for words between spaces: all kinds of spaces, if each becomes U+0020."""
     if name.startswith("nmt_") or all(charsmap.find(table, space) == " " for space in SPLIT_SPACE if space != " "):
         return "whitespace"
-    return ONLY_SPACES
+    return writing.ONLY_SPACES
 
 
 def _refuse_other_ends(model: Any) -> None:
@@ -329,19 +287,15 @@ def _refuse_other_ends(model: Any) -> None:
     wrong = next((piece for piece in others if PREFIX in piece[:-1] or scores[piece] >= worst), None)
     wrong = wrong or next((piece for piece in others if piece.endswith(PREFIX) and piece[-2:] not in ends), None)
     if wrong or not (spec.add_dummy_prefix and spec.remove_extra_whitespaces):
-        raise VocabularyError(
-            f"its words end with {PREFIX!r}, which is not joined to their last characters first, as VOLT's '</w>' is; "
-            "train it without --treat_whitespace_as_suffix"
-        )
+        what = f"{PREFIX!r} ends its words but is not joined to the last character first, as VOLT's '</w>' is"
+        raise VocabularyError(f"{what}; train it without --treat_whitespace_as_suffix")
 
 
 def _refuse_other_kinds(trainer: Any, spec: Any) -> None:
     if trainer.model_type == UNIGRAM:
-        raise VocabularyError(
-            "a unigram model, whose pieces no merges make, so VOLT cannot encode with it; use its pieces as "
-            "candidates of a search, or train one with --model_type=bpe"
-        )
-    if trainer.model_type != BPE:
+        what = "a unigram model, whose pieces no merges make"
+        raise VocabularyError(f"{what}; search with its pieces as candidates, or train one with --model_type=bpe")
+    if trainer.model_type != writing.BPE:
         kind = _KINDS.get(trainer.model_type, "word or character")
         raise VocabularyError(f"a {kind} model, whose pieces no merges make; train one with --model_type=bpe")
     if not spec.escape_whitespaces:
@@ -354,28 +308,23 @@ def _refuse_pieces(model: Any) -> None:
         if not piece.piece or math.isnan(piece.score):
             raise VocabularyError(f"piece {number} is empty or has no score; copy or train the model again")
         if "\0" in piece.piece:
-            raise VocabularyError(f"piece {number}, {piece.piece!r}, holds U+0000, which no piece can; train it again")
+            raise VocabularyError(f"piece {number}, {piece.piece!r}, contains U+0000; train the model again")
         if first.setdefault(piece.piece, number) != number:
             raise VocabularyError(f"piece {number}, {piece.piece!r}, repeats piece {first[piece.piece]}; remove one")
         if piece.type == USER and PREFIX in piece.piece:
-            raise VocabularyError(
-                f"piece {number}: user token {piece.piece!r} holds a space, which VOLT's cannot; train without it"
-            )
+            what = f"piece {number}: user token {piece.piece!r} contains a space, which VOLT's cannot"
+            raise VocabularyError(f"{what}; train without it")
         if piece.type == CONTROL and len(piece.piece) == 1:
-            raise VocabularyError(
-                f"piece {number}: control token {piece.piece!r} is one character, which text may hold; train with "
-                "another spelling"
-            )
+            what = f"piece {number}: control token {piece.piece!r} is one character, which text may contain"
+            raise VocabularyError(f"{what}; train with another spelling")
     result = {piece.piece for piece in model.pieces if piece.type == BYTE}
     if result != set(BYTE_TOKENS * model.trainer_spec.byte_fallback):
-        raise VocabularyError(
-            f"{len(result)} of the 256 byte pieces with byte_fallback={bool(model.trainer_spec.byte_fallback)}, and "
-            "but sentencepiece needs all or none; copy or train the model again"
-        )
+        what = f"{len(result)} of the 256 byte pieces with byte_fallback={bool(model.trainer_spec.byte_fallback)}"
+        raise VocabularyError(f"{what}, but sentencepiece needs all or none; copy or train the model again")
 
 
 def _normalizer(model: Any) -> tuple[Normalizer, tuple[str, ...]]:
-    """Return the normaliser by its name, and notes on how the library's differs."""
+    """Return VOLT's normalizer of the model's name, and notes on how the model's differs."""
     name, table = model.normalizer_spec.name, model.normalizer_spec.precompiled_charsmap
     try:
         known = Normalizer.parse(_NORMALIZERS.get(name, name))
@@ -400,10 +349,10 @@ def _losses(
     special: SpecialTokens, normalizer: Normalizer, unmade: Sequence[str], *, spells_bytes: bool
 ) -> Iterator[str]:
     if unmade:
-        yield f"{such(unmade, 'has')} an id that VOLT does not use, as no two pieces make it."
+        yield f"{writing.such(unmade, 'has')} an id that VOLT does not use, as no two pieces make it."
     if not spells_bytes:
-        yield unknown_runs(special)
+        yield writing.unknown_runs(special)
     if normalizer.form == "nfkc":
-        yield "Marks of a letter in another order than NFKC's are put in order by VOLT, not by sentencepiece."
+        yield "VOLT sorts the marks of a letter in NFKC's order; sentencepiece does not."
     if special.user and normalizer != Normalizer():
         yield "A user token that only normalisation makes is a token for sentencepiece, and text for VOLT."

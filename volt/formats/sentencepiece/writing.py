@@ -96,25 +96,21 @@ def check_scheme(vocabulary: Vocabulary) -> None:
             "them at spaces; learn with the marker prefix, or with the pretokenizer metaspace and the marker none"
         )
     if vocabulary.unmade:
-        raise VocabularyError(
-            f"{such(vocabulary.unmade, 'is')} made by no merges: sentencepiece does not look words up; remove them"
-        )
+        what = f"{such(vocabulary.unmade, 'is')} made by no merges"
+        raise VocabularyError(f"{what}: sentencepiece does not look words up; remove them")
     if bad := next((token for token in vocabulary.special.user if PREFIX in token), None):
-        raise VocabularyError(
-            f"user token {bad!r} holds {PREFIX!r}, which is a space to sentencepiece; choose another spelling"
-        )
+        what = f"user token {bad!r} contains {PREFIX!r}, which is a space to sentencepiece"
+        raise VocabularyError(f"{what}; choose another spelling")
     if len(vocabulary.merges) >= _MAX_RANK:
         raise VocabularyError(f"{len(vocabulary.merges)} merges; sentencepiece can rank {_MAX_RANK}: search for fewer")
-    for token in (*vocabulary.atoms, *vocabulary.made) if vocabulary.marker == "suffix" else ():
-        if PREFIX in token:
-            raise VocabularyError(
-                f"token {token!r} holds {PREFIX!r}, which ends words in sentencepiece; remove it from the corpus and "
-                "search again"
-            )
+    tokens = (*vocabulary.atoms, *vocabulary.made) if vocabulary.marker == "suffix" else ()
+    if bad := next((token for token in tokens if PREFIX in token), None):
+        what = f"token {bad!r} contains {PREFIX!r}, which ends words in sentencepiece"
+        raise VocabularyError(f"{what}; remove it from the corpus and search again")
 
 
 def model_rows(vocabulary: Vocabulary) -> Iterator[tuple[str, float, int]]:
-    """Yield piece, score and type of every id, then those without an id: a missing unknown token, scaffolding.
+    """Yield piece, score and type of every id, then of pieces without an id: a missing unknown token, scaffolding.
 
     >>> list(model_rows(Vocabulary(merges=(("▁", "l"),), tokens=("▁", "l", "▁l"), marker="prefix")))[-1]
     ('▁l', -0.0, 1)
@@ -151,10 +147,7 @@ def _filler(number: int, vocabulary: Vocabulary, name: str = "unused") -> str:
 
 def _scores(merges: Sequence[tuple[str, str]]) -> dict[str, float]:
     """Return the score of each string that merges make."""
-    scores = dict[str, float]()
-    for rank, (left, right) in enumerate(merges):
-        scores.setdefault(left + right, -float(rank))
-    return scores
+    return {left + right: -float(rank) for rank, (left, right) in reversed(list(enumerate(merges)))}
 
 
 def check_spellings(rows: Sequence[tuple[str, float, int]]) -> None:
@@ -162,15 +155,11 @@ def check_spellings(rows: Sequence[tuple[str, float, int]]) -> None:
     first = dict[str, int]()
     for number, (piece, _, kind) in enumerate(rows):
         if first.setdefault(piece, number) != number:
-            raise VocabularyError(
-                f"merges spell {piece!r}, which is a special token too, and sentencepiece allows a piece once; "
-                "rename the special token"
-            )
+            what = f"merges spell {piece!r}, which is also a special token, but sentencepiece allows a piece only once"
+            raise VocabularyError(f"{what}; rename the special token")
         if "\0" in piece:
-            raise VocabularyError(
-                f"{'scaffolding' if kind == UNUSED else 'token'} {piece!r} holds U+0000, which sentencepiece's pieces "
-                "cannot; remove it from the corpus and search again"
-            )
+            what = f"{'scaffolding' if kind == UNUSED else 'token'} {piece!r} contains U+0000"
+            raise VocabularyError(f"{what}, which sentencepiece's cannot; remove it from the corpus and search again")
 
 
 def to_proto(vocabulary: Vocabulary, rows: Sequence[tuple[str, float, int]]) -> Any:
@@ -206,7 +195,7 @@ def _set_trainer(trainer: Any, vocabulary: Vocabulary, rows: Sequence[tuple[str,
 
 
 def differences(vocabulary: Vocabulary) -> Iterator[str]:
-    """Yield a sentence for everything that the model does not carry, or that sentencepiece does otherwise."""
+    """Yield a sentence for each property that the model lacks, or that sentencepiece handles differently."""
     special = vocabulary.special
     yield from _text_differences(vocabulary)
     if special.unk is None:
@@ -219,19 +208,13 @@ def differences(vocabulary: Vocabulary) -> Iterator[str]:
     takes_runs, takes_all = name in ("metaspace-runs", RUNS_UNMARKED), name in ("metaspace-line", UNMARKED_LINE)
     inner = [token for token in vocabulary.made if PREFIX in (token.lstrip(PREFIX) if takes_runs else token[1:])]
     if inner and not takes_all:
-        yield (
-            f"{such(inner)} a {PREFIX!r} inside: sentencepiece cannot tell it from a space and will join words there."
-        )
-    odd = list(_other_joins(vocabulary))
-    if odd:
+        yield f"{such(inner)} a {PREFIX!r} inside, which is a space to sentencepiece: it will join words there."
+    if odd := list(_other_joins(vocabulary)):
         yield f"{such(odd, 'joins')} other parts than its merge says: sentencepiece joins whatever spells a piece."
 
 
 def unknown_runs(special: SpecialTokens) -> str:
-    return (
-        f"A run of characters that the vocabulary lacks is one {special.unk} in sentencepiece and one "
-        "for each character here."
-    )
+    return f"A run of unknown characters is one {special.unk} in sentencepiece, and one for each character here."
 
 
 def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
@@ -242,14 +225,12 @@ def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
         if inside := [char for char in vocabulary.tokens if len(char) == 1 and char + SUFFIX not in vocabulary.ids]:
             yield END_UNKNOWN.format(such(inside, "ends"))
         if SUFFIX in vocabulary.ids and not vocabulary.byte_fallback:
-            yield f"An unknown character at the end of a word leaves {PREFIX!r} behind it in sentencepiece."
+            yield f"An unknown character at the end of a word leaves {PREFIX!r} after it in sentencepiece."
         if vocabulary.byte_fallback:
             yield f"A {PREFIX!r} of the text itself is a space to sentencepiece."
     if normalizer.form != "none":
-        yield (
-            f"{normalizer.form.upper()} is a table of strings in sentencepiece: several marks after one letter that "
-            "are in another order than the usual one stay so."
-        )
+        form = normalizer.form.upper()
+        yield f"{form} is a table of strings in sentencepiece, which does not sort several marks of one letter."
     if normalizer.lowercase:
         yield "A capital sigma at the end of a word becomes σ in sentencepiece and ς here."
     if special.user and normalizer.name != "none":
@@ -257,20 +238,19 @@ def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def _other_joins(vocabulary: Vocabulary) -> Iterator[str]:
-    """Yield the strings that sentencepiece makes in another way than by the merge of the lowest rank."""
+    """Yield the strings that sentencepiece joins from other parts than the first merge that makes them."""
     if vocabulary.merging == "ranks":
         return
-    scores, first = _scores(vocabulary.merges), dict[str, tuple[str, str]]()
-    for pair in vocabulary.merges:
-        first.setdefault("".join(pair), pair)
+    scores, first = _scores(vocabulary.merges), {"".join(pair): pair for pair in reversed(vocabulary.merges)}
     letters = Letters.of(scores if vocabulary.marker == "suffix" else ())
     short = {letters.short(token): score for token, score in scores.items()}
-    for token, (left, right) in first.items():
+    for token in dict.fromkeys(vocabulary.made):
+        left, right = first[token]
         if last_join(letters.short(token), short) not in (None, (letters.short(left), letters.short(right))):
             yield token
 
 
-def such(tokens: Sequence[str], verb: str = "holds") -> str:
+def such(tokens: Sequence[str], verb: str = "contains") -> str:
     """Return the subject and verb of a sentence on tokens of one kind, one of them named."""
     if len(tokens) == 1:
         return f"{tokens[0]!r} {verb}"

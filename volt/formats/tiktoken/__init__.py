@@ -8,9 +8,9 @@ from volt.lazy import lazy
 
 if TYPE_CHECKING:
     from volt.formats.tiktoken.library import GPT2_PATTERN as GPT2_PATTERN
+    from volt.formats.tiktoken.library import original as original
     from volt.formats.tiktoken.library import peer as peer
     from volt.formats.tiktoken.library import peer_of as peer_of
-    from volt.formats.tiktoken.reading import original as original
     from volt.formats.tiktoken.reading import read as read
     from volt.formats.tiktoken.reading import read_with_pattern as read_with_pattern
     from volt.formats.tiktoken.reading import recognises as recognises
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
-        "library": ("GPT2_PATTERN", "peer", "peer_of"),
-        "reading": ("original", "read", "read_with_pattern", "recognises"),
+        "library": ("GPT2_PATTERN", "original", "peer", "peer_of"),
+        "reading": ("read", "read_with_pattern", "recognises"),
         "writing": ("CLOSING_ORDER", "write"),
     },
 )

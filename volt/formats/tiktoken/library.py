@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from volt.errors import ConfigError, VocabularyError, missing, quoted
-from volt.formats.protocol import USUAL, Peer
+from volt.errors import ConfigError, VocabularyError, quoted
+from volt.files.small_files import read_bytes
+from volt.formats.protocol import USUAL, Peer, needs
 from volt.formats.tiktoken.ranks import choose, read_ranks
+from volt.formats.tiktoken.reading import is_tekken, read_tekken
 from volt.text.characters import to_characters
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
@@ -17,35 +19,36 @@ GPT2_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-    """Load the file in tiktoken with its pattern and these special tokens; it finds the user's own in text."""
-    ranks = read_ranks(path)
-    pattern = pattern_of(choose(path, [token for token in ranks if token], None).pretokenizer)
+    """Load the file in tiktoken with its pattern and these special tokens, of which it finds user tokens in text."""
+    ranks, cut = _ranks_and_cut(path, None)
     shares_ids = min(ranks.values()) >= len(special.all)
-    names = dict(enumerate(special.all, 0 if shares_ids else max(ranks.values()) + 1))
-    return _peer(path.name, pattern, ranks, names, user=special.user, shares_ids=shares_ids)
+    return _peer(path.name, cut, ranks, _numbered(special, 0 if shares_ids else _next(ranks)), special, shares_ids)
 
 
 def peer_of(path: Path, vocabulary: Vocabulary) -> Peer:
     """Load an exported file in tiktoken with the pattern and the special tokens of its vocabulary."""
-    ranks, special = read_ranks(path), vocabulary.special
-    shares_ids = all(vocabulary.ids.get(to_characters(token)) == rank for token, rank in ranks.items() if token)
-    first = max(ranks.values()) + 1
-    names = {vocabulary.ids[token] if shares_ids else first + at: token for at, token in enumerate(special.all)}
-    pattern = pattern_of(vocabulary.pretokenizer)
-    return _peer(path.name, pattern, ranks, names, user=special.user, shares_ids=shares_ids)
+    ranks = read_ranks(path, read_bytes(path, kind=VocabularyError))
+    if all(vocabulary.ids.get(to_characters(token)) == rank for token, rank in ranks.items() if token):
+        return peer_of_ranks(path.name, pattern_of(vocabulary.pretokenizer), ranks, vocabulary)
+    special = vocabulary.special
+    return _peer(
+        path.name, pattern_of(vocabulary.pretokenizer), ranks, _numbered(special, _next(ranks)), special, False
+    )
 
 
 def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) -> Peer:
-    """Load a file in tiktoken as its publisher does: ranks are ids, and special tokens are the vocabulary's."""
-    ranks = read_ranks(path)
-    choice = choose(path, [token for token in ranks if token], pattern)
-    return peer_of_ranks(path.name, pattern_of(choice.pretokenizer), ranks, vocabulary)
+    """Load a file in tiktoken as its publisher does: ranks are ids, and special tokens are the vocabulary's.
+
+    pattern: a name or a regular expression, if the file names none
+    """
+    ranks, cut = _ranks_and_cut(path, pattern)
+    return peer_of_ranks(path.name, cut, ranks, vocabulary)
 
 
 def peer_of_ranks(name: str, pattern: str, ranks: Mapping[bytes, int], vocabulary: Vocabulary) -> Peer:
-    """Load these ranks in tiktoken with the special tokens of a vocabulary; it finds the user's own in text."""
-    names = {vocabulary.ids[token]: token for token in vocabulary.special.all}
-    return _peer(name, pattern, ranks, names, user=vocabulary.special.user, shares_ids=True)
+    """Load these ranks in tiktoken with a vocabulary's special tokens, of which it finds user tokens in text."""
+    special_ids = {token: vocabulary.ids[token] for token in vocabulary.special.all}
+    return _peer(name, pattern, ranks, special_ids, vocabulary.special, True)
 
 
 def pattern_of(pretokenizer: PreTokenizer) -> str:
@@ -54,34 +57,47 @@ def pattern_of(pretokenizer: PreTokenizer) -> str:
     if not splits and pretokenizer.is_bytes:
         return GPT2_PATTERN
     if len(splits) != 1 or splits[0].from_end or not pretokenizer.is_bytes:
-        raise VocabularyError(
-            f"tiktoken cuts the bytes of text by one pattern, not by {quoted(pretokenizer.name, 200)}"
-        )
+        name = quoted(pretokenizer.name, 200)
+        raise VocabularyError(f"tiktoken cuts the bytes of text by one pattern, not by {name}")
     return splits[0].pattern
 
 
+def _ranks_and_cut(path: Path, pattern: str | None) -> tuple[Mapping[bytes, int], str]:
+    data = read_bytes(path, kind=VocabularyError)
+    if is_tekken(path, data, pattern):
+        content = read_tekken(path, data)
+        return content.ranks, pattern_of(PreTokenizer.of_pattern(content.pattern, level="bytes"))
+    ranks = read_ranks(path, data)
+    return ranks, pattern_of(choose(path, data, ranks, pattern).pretokenizer)
+
+
+def _next(ranks: Mapping[bytes, int]) -> int:
+    return max(ranks.values()) + 1
+
+
+def _numbered(special: SpecialTokens, first: int) -> dict[str, int]:
+    return {token: first + at for at, token in enumerate(special.all)}
+
+
 def _peer(
-    name: str, pattern: str, ranks: Mapping[bytes, int], names: Mapping[int, str], *, user: Sequence[str],
+    name: str, pattern: str, ranks: Mapping[bytes, int], special_ids: dict[str, int], special: SpecialTokens,
     shares_ids: bool,
 ) -> Peer:  # fmt: skip
-    """Return the library with these ranks. names: special tokens by id;  user: those that are found in text"""
-    try:
+    """Return the library with these ranks and special tokens, of which it finds user tokens in text."""
+    with needs("tiktoken"):
         import tiktoken
-    except ImportError:
-        raise missing("tiktoken") from None
-    special, allowed = {token: number for number, token in names.items()}, set(user)
+    names, allowed = {number: token for token, number in special_ids.items()}, set(special.user)
     try:
-        encoding = tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=dict(ranks), special_tokens=special)
+        encoding = tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=dict(ranks), special_tokens=special_ids)
     except ValueError as error:
         raise ConfigError(f"tiktoken does not read the pattern {quoted(pattern, 200)}: {error}") from None
 
     def ids(lines: Sequence[str]) -> list[list[int]]:
         return [encoding.encode(line, allowed_special=allowed, disallowed_special=()) for line in lines]
 
-    def pieces(lines: Sequence[str]) -> list[list[str]]:
-        return [[names.get(number) or spelled(number) for number in line] for line in ids(lines)]
-
     def spelled(number: int) -> str:
-        return to_characters(encoding.decode_single_token_bytes(number))
+        return names.get(number) or to_characters(encoding.decode_single_token_bytes(number))
 
-    return Peer("tiktoken", pieces, ids if shares_ids else None)
+    return Peer(
+        "tiktoken", lambda lines: [list(map(spelled, line)) for line in ids(lines)], ids if shares_ids else None
+    )

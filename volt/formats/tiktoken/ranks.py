@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Literal
 
 from volt.errors import ConfigError, VocabularyError, shown_path
-from volt.files.small_files import read_bytes
 from volt.formats.protocol import MOST_DIGITS
 from volt.text.characters import to_characters
 from volt.text.patterns.cut_tokens import cut_tokens, leaves_gaps, n_cut
@@ -50,6 +49,8 @@ KNOWN = {  # the first digits of the SHA-256 of a file → what it is, and its p
 _N_DIGITS = 16
 _N_HINTS = 4
 _N_TRIED = 20_000  # tokens, at even distances, with a pattern that was given
+_ALIKE = {"gpt2": ("gpt2", "r50k")}  # patterns that cut alike
+_MAKE_SURE = "make sure that it is the pattern that the publisher names."
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +65,14 @@ class SplitChoice:
     notes: tuple[str, ...]
 
 
-def choose(path: Path, tokens: Sequence[bytes], pattern: str | None) -> SplitChoice:
-    """Choose the pattern for these tokens; the path's file may be a published one. pattern: its name or a regex
+def choose(path: Path, data: bytes, ranks: Iterable[bytes], pattern: str | None) -> SplitChoice:
+    """Choose the pattern that splits text for a file of ranks.
 
-    Raises ConfigError for an invalid pattern, VocabularyError if the tokens do not fit GPT-2's alone.
+    data: the file's content, which may be a published one;  ranks: its tokens;  pattern: a name or regex, or None
+
+    Raises ConfigError for an invalid pattern, VocabularyError if no pattern is given and the tokens do not fit GPT-2's.
     """
-    data = read_bytes(path, kind=VocabularyError) if path.is_file() else b""
-    known = KNOWN.get(sha256(data).hexdigest()[:_N_DIGITS])
+    known, tokens = KNOWN.get(sha256(data).hexdigest()[:_N_DIGITS]), [token for token in ranks if token]
     if pattern is not None:
         return _given(tokens, pattern, known)
     if known is not None:
@@ -86,30 +88,24 @@ def choose(path: Path, tokens: Sequence[bytes], pattern: str | None) -> SplitCho
         note = f"The file names no pattern: text is cut by GPT-2's, {fit}{also}. If another goes with it, give its "
         return SplitChoice(PreTokenizer("bytes"), "assumed", (f"{note}name or regex as the pattern.",))
     hints = ", ".join(f"{name} {n_cuts[name]:,}" for name in sorted(n_cuts, key=n_cuts.__getitem__)[:_N_HINTS])
-    cut = cut_tokens(tokens, NAMED["gpt2"])
-    result = (
-        f"GPT-2's cuts {len(cut):,} of its {len(tokens):,} tokens, such as {_shown(cut[0])}" if cut else "several fit"
-    )
+    fit = "several fit"
+    if cut := cut_tokens(tokens, NAMED["gpt2"]):
+        fit = f"GPT-2's cuts {len(cut):,} of its {len(tokens):,} tokens, such as {_shown(cut[0])}"
     raise VocabularyError(
-        f"{shown_path(path)}: the file names no pattern that text is cut by, and {result}; of the known ones these cut "
-        f"fewest of its tokens, which does not prove that one goes with it: {hints}. Give the one that its publisher "
-        "names with",
+        f"{shown_path(path)}: the file names no pattern that text is cut by, and {fit}; these known patterns cut the "
+        f"fewest of its tokens, which proves nothing: {hints}. Give the pattern that its publisher names with",
         hint={"pattern": "NAME or REGEX"},
     )
 
 
 def _given(tokens: Sequence[bytes], pattern: str, known: tuple[str, str] | None) -> SplitChoice:
-    """Return the choice of a caller, with a warning if it does not go with a published file, or with the tokens."""
+    """Return the caller's pattern, with a warning if it does not fit the published file, or the tokens."""
     pretokenizer = PreTokenizer.of_pattern(pattern, level="bytes")
-    notes = list(_cut_notes(tokens, pattern, pretokenizer)) if known is None else []
-    if known is not None:
-        alike = ("gpt2", "r50k") if known[1] == "gpt2" else known[1:]
-        splits = pretokenizer.splits or NAMED["gpt2"]
-        if len(splits) > 1 or not any(cut_alike(splits[0], NAMED[name][0]) for name in alike):
-            notes.append(
-                f"The file is {known[0]}, known by its SHA-256, whose publisher cuts text by the pattern {known[1]}: "
-                f"with {pattern} ids differ."
-            )
+    splits, notes = pretokenizer.splits or NAMED["gpt2"], list[str]()
+    if known is None:
+        notes += _cut_notes(tokens, pattern, pretokenizer)
+    elif len(splits) > 1 or not any(cut_alike(splits[0], NAMED[name][0]) for name in _ALIKE.get(known[1], known[1:])):
+        notes.append(f"The file is {known[0]}, known by its SHA-256, which is cut by {known[1]}: ids differ.")
     if drops_text(pretokenizer):
         notes.append(f"The pattern {pattern} may leave some text unmatched, which tiktoken drops, and so does VOLT.")
         pretokenizer = PreTokenizer(of_matches(pretokenizer.name))
@@ -132,22 +128,12 @@ def _cut_notes(tokens: Sequence[bytes], pattern: str, pretokenizer: PreTokenizer
     some = tokens[:: max(1, len(tokens) // _N_TRIED)]
     cut = cut_tokens(some, pretokenizer.splits or NAMED["gpt2"])
     if len(cut) > MOST_CUT * len(some):
-        yield (
-            f"The pattern {pattern} cuts {len(cut) / len(some):.1%} of the tokens, such as {_shown(cut[0])}, so that "
-            "they never occur: make sure that it is the one that the publisher names."
-        )
-        return
-    n_cuts = n_cut(some, {name: NAMED[name] for name in PUBLISHED})
-    others = [
-        name
-        for name in PUBLISHED
-        if n_cuts[name] <= len(cut) and not (len(pretokenizer.splits) == 1 and pretokenizer.splits == NAMED[name])
-    ]
-    if pretokenizer.splits and others:
-        yield (
-            f"The tokens do not tell {pattern} from {', '.join(others)}, which cut no more of them: make sure that it "
-            "is the one that the publisher names."
-        )
+        what = f"cuts {len(cut) / len(some):.1%} of the tokens, such as {_shown(cut[0])}, so that they never occur"
+        yield f"The pattern {pattern} {what}: {_MAKE_SURE}"
+    elif pretokenizer.splits:
+        n_cuts = n_cut(some, {name: NAMED[name] for name in PUBLISHED if NAMED[name] != pretokenizer.splits})
+        if others := [name for name, n in n_cuts.items() if n <= len(cut)]:
+            yield f"The tokens do not tell {pattern} from {', '.join(others)}, which cut no more of them: {_MAKE_SURE}"
 
 
 def _shown(token: bytes) -> str:
@@ -157,7 +143,7 @@ def _shown(token: bytes) -> str:
 def joins(tokens: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
     """Return a pair of tokens for each token that two others spell, in the order of the tokens, lowest rank first.
 
-    A token is made of earlier ones where that is possible, else of any.
+    A pair consists of earlier tokens if possible, else of any.
 
     >>> joins([b"a", b"b", b"c", b"abc", b"bc", b"abcdef"])
     [(b'a', b'bc'), (b'b', b'c')]
@@ -167,11 +153,10 @@ def joins(tokens: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
     while len(result) > n_before:
         n_before, later = len(result), list[bytes]()
         for token in waiting:
-            for middle in range(len(token) - 1, 0, -1):
-                if token[:middle] in output and token[middle:] in output:
-                    result[token] = token[:middle], token[middle:]
-                    output.add(token)
-                    break
+            pairs = ((token[:middle], token[middle:]) for middle in range(len(token) - 1, 0, -1))
+            if pair := next((pair for pair in pairs if pair[0] in output and pair[1] in output), None):
+                result[token] = pair
+                output.add(token)
             else:
                 later.append(token)
         waiting = later
@@ -225,7 +210,7 @@ def vocabulary_of(
     special_ids: Mapping[str, int] | None = None,
     provenance: Mapping[str, object],
 ) -> Vocabulary:
-    """Return the vocabulary of tokens with these ids; lower ones are joined first. path: for errors"""
+    """Return the vocabulary of tokens with these ids; lower ids are joined first. path: the file, for errors"""
     ordered = sorted(filter(None, ranks), key=ranks.__getitem__)
     spelled = {token: to_characters(token) for token in ordered}
     ids = {piece: ranks[token] for token, piece in spelled.items()} | dict(special_ids or {})
@@ -268,16 +253,6 @@ def looks_like(head: bytes) -> bool:
     return bool(rows) and len(sound) >= _MOSTLY * len(rows) and n_padded >= _PADDED * len(rows)
 
 
-def read_ranks(path: Path) -> dict[bytes, int]:
-    """Return the ranks in a file by their tokens, which need not be in order. A token of no bytes occurs in no text."""
-    data = read_bytes(path, kind=VocabularyError)
-    ranks = _fast(data)
-    if ranks is None:
-        ranks = _ranks_by_lines(path, data.split(b"\n"))
-    check_bytes(path, ranks)
-    return ranks
-
-
 def check_bytes(path: Path, tokens: Iterable[bytes]) -> None:
     """Raise VocabularyError if a byte is no token, so that not all text could be encoded."""
     single = {token for token in tokens if len(token) == 1}
@@ -288,30 +263,18 @@ def check_bytes(path: Path, tokens: Iterable[bytes]) -> None:
         )
 
 
-def _fast(data: bytes) -> dict[bytes, int] | None:
-    """Return the ranks of a sound file; None where a look at each line must tell what is wrong."""
-    lines = data.split(b"\n")
-    parts = data.split()
-    if not all(line.count(b" ") == 1 for line in lines if line) or len(parts) % 2:
-        return None
-    try:
-        result = dict(zip(map(bytes_of, parts[::2]), map(int, parts[1::2]), strict=True))
-    except ValueError:  # of int, and of binascii
-        return None
-    numbers = set(result.values())
-    is_sound = len(result) == len(numbers) == len(parts) // 2 and bool(numbers)
-    return result if is_sound and min(numbers) >= 0 and max(numbers) < MOST_IDS else None
-
-
 def bytes_of(token: bytes) -> bytes:
     """Decode base64. Raises ValueError if it is invalid."""
     return b"" if token in _NO_BYTES else binascii.a2b_base64(token, strict_mode=True)
 
 
-def _ranks_by_lines(path: Path, lines: Iterable[bytes]) -> dict[bytes, int]:
-    """Return the ranks, line by line. Raises VocabularyError with the first line that is wrong."""
+def read_ranks(path: Path, data: bytes) -> dict[bytes, int]:
+    """Return token → rank for the content of a ranks file, whose lines need not be in order.
+
+    A token without bytes occurs in no text. Raises VocabularyError with the first invalid line.
+    """
     ranks, of_rank = dict[bytes, int](), dict[int, int]()
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(data.split(b"\n"), 1):
         if not (parts := line.split()):
             continue
         try:
@@ -319,14 +282,13 @@ def _ranks_by_lines(path: Path, lines: Iterable[bytes]) -> dict[bytes, int]:
         except (ValueError, IndexError):
             token, text = b"", ""
         if len(parts) != 2 or not text.isdigit() or len(text) > MOST_DIGITS:
-            shown = line[:60].decode(errors="replace")
-            raise VocabularyError(
-                f"{path}:{number}: found {shown!r} instead of a token in base64 and a rank, 0 or more; restore the file"
-            )
+            what = f"found {line[:60].decode(errors='replace')!r} instead of a token in base64 and a rank, 0 or more"
+            raise VocabularyError(f"{path}:{number}: {what}; download the file again")
         if (rank := int(text)) >= MOST_IDS:
-            raise VocabularyError(f"{path}:{number}: the rank {rank} is no id: {MOST_IDS:,} ids are the most; fix it")
+            raise VocabularyError(f"{path}:{number}: the rank {rank} is not an id: ids are below {MOST_IDS:,}; fix it")
         if token in ranks or rank in of_rank:
             what = f"the token {token!r}" if token in ranks else f"the rank {rank} of line {of_rank[rank]}"
             raise VocabularyError(f"{path}:{number}: repeats {what}; remove one line, or download the file again")
         ranks[token], of_rank[rank] = rank, number
+    check_bytes(path, ranks)
     return ranks

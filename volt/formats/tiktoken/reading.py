@@ -2,10 +2,10 @@ r"""A file of ranks → byte-level vocabulary: tiktoken's lines, or Mistral's te
 
     config           pattern; the number of ids (default_vocab_size), and of the special ones, which come first
                      (default_num_special_tokens)
-    vocab            a row for each token: its rank, its bytes in base64; rows beyond the last id are not used
+    vocab            a row for each token: its rank and its bytes in base64; rows after the last id are not used
     special_tokens   a row for each named token; others are called <SPECIAL_20>, <SPECIAL_21>, …
 
-Special tokens are never found in text. Up to version 7 a file may leave them out, and they have known names.
+Special tokens are never found in text. A file of version 7 or earlier may omit them: their names are known.
 
 >>> recognises(Path("a.tiktoken"), b"IQ== 0\n"), recognises(Path("tekken.json"), b'{"vocab": [{"token_bytes": ')
 (True, True)
@@ -21,11 +21,9 @@ from typing import Any
 
 from volt.display import counted
 from volt.errors import ConfigError, VocabularyError, quoted, shown, shown_path
-from volt.files.small_files import read_head
+from volt.files.small_files import read_bytes
 from volt.formats.huggingface.tokens import load
-from volt.formats.protocol import HEAD_SIZE, MergeList, Peer
-from volt.formats.tiktoken import library
-from volt.formats.tiktoken.library import pattern_of, peer_of_ranks
+from volt.formats.protocol import HEAD_SIZE, MergeList
 from volt.formats.tiktoken.ranks import bytes_of, check_bytes, choose, looks_like, merges_of, read_ranks, vocabulary_of
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
@@ -57,9 +55,7 @@ class Tekken:
     ranks: Mapping[bytes, int]
 
 
-def read_tekken(path: Path) -> Vocabulary:
-    """Return the vocabulary in a tekken.json."""
-    result = read_file(path)
+def _vocabulary_of_tekken(path: Path, result: Tekken) -> Vocabulary:
     unk, bos, eos, pad = (token if token in result.special else None for token in _ROLES)
     control = tuple(token for token in result.special if token not in _ROLES)
     try:
@@ -77,30 +73,20 @@ def read_tekken(path: Path) -> Vocabulary:
     )
 
 
-def original_tekken(path: Path, vocabulary: Vocabulary) -> Peer:
-    """Load a tekken.json in tiktoken, as mistral-common does, with the special tokens of the vocabulary."""
-    result = read_file(path)
-    pattern = pattern_of(PreTokenizer.of_pattern(result.pattern, level="bytes"))
-    return peer_of_ranks(path.name, pattern, result.ranks, vocabulary)
-
-
-def read_file(path: Path) -> Tekken:
-    """Return the content of a tekken.json. Raises VocabularyError, with the file and the row, if it is damaged."""
-    data = load(path)
+def read_tekken(path: Path, content: bytes) -> Tekken:
+    """Parse a tekken.json. Raises VocabularyError, with the file and the row, if it is damaged."""
+    data = load(path, content)
     config, rows = _entry(path, data, "config", dict), _entry(path, data, "vocab", list)
     n_ids, n_special = (_entry(path, config, key, int) for key in ("default_vocab_size", "default_num_special_tokens"))
     if not 0 <= n_special <= n_ids <= min(MOST_IDS, n_special + len(rows)):
-        raise VocabularyError(
-            f"{shown_path(path)}: {shown(n_ids)} ids, {shown(n_special)} of them special, do not go with its "
-            f"{len(rows):,} tokens; download or export it again"
-        )
+        numbers = f"{shown(n_ids)} ids, {shown(n_special)} of them special, do not go with its {len(rows):,} tokens"
+        raise VocabularyError(f"{shown_path(path)}: {numbers}; download or export it again")
     ranks = dict[bytes, int]()
     for rank, row in enumerate(rows[: n_ids - n_special]):
         token = _token(path, rank, row)
         if token in ranks:
-            raise VocabularyError(
-                f"{shown_path(path)}: vocab, row {rank + 1}: repeats {token!r} of row {ranks[token] - n_special + 1}"
-            )
+            first = ranks[token] - n_special + 1
+            raise VocabularyError(f"{shown_path(path)}: vocab, row {rank + 1}: repeats {token!r} of row {first}")
         ranks[token] = n_special + rank
     check_bytes(path, ranks)
     return Tekken(_entry(path, config, "pattern", str), _special(path, data, n_special), ranks)
@@ -121,10 +107,8 @@ def _token(path: Path, rank: int, row: Any) -> bytes:
     except (LookupError, TypeError, AttributeError, ValueError):
         token, is_sound = b"", False
     if not token or not is_sound:
-        raise VocabularyError(
-            f"{shown_path(path)}: vocab, row {rank + 1}: found {quoted(json.dumps(row), 100)} where the rank "
-            f"{rank} and token_bytes in base64 belong; download or export it again"
-        )
+        what = f"found {quoted(json.dumps(row), 100)} instead of the rank {rank} and token_bytes in base64"
+        raise VocabularyError(f"{shown_path(path)}: vocab, row {rank + 1}: {what}; download or export it again")
     return token
 
 
@@ -137,21 +121,19 @@ def _special(path: Path, data: Mapping[str, Any], n_special: int) -> tuple[str, 
         names, is_sound = {}, False
     special = tuple(names.pop(number, _UNNAMED.format(number)) for number in range(n_special))
     if names or not is_sound or len(set(special)) < n_special or not all(isinstance(token, str) for token in special):
-        raise VocabularyError(
-            f"{shown_path(path)}: 'special_tokens' is not a list of tokens with ranks below {n_special:,}, each once; "
-            "download or export it again"
-        )
+        what = f"'special_tokens' is not a list of tokens with ranks below {n_special:,}, each once"
+        raise VocabularyError(f"{shown_path(path)}: {what}; download or export it again")
     return special
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Check whether a file of this name, or one that begins so, holds ranks."""
-    is_named = ".tiktoken" in path.suffixes[-2:] and bool(head)  # behind it may stand ".gz"
+    """Check whether a file's name or first bytes are typical of ranks."""
+    is_named = ".tiktoken" in path.suffixes[-2:] and bool(head)  # ".gz" may follow
     return is_named or looks_like(head) or looks_like_tekken(head)
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Read ranks as a byte-level vocabulary; ids are those of the file. `choose` picks the pattern."""
+    """Read ranks as a byte-level vocabulary with the file's ids. `choose` picks the pattern."""
     return read_with_pattern(path, merges=merges)
 
 
@@ -159,21 +141,23 @@ def read_with_pattern(path: Path, *, merges: Path | None = None, pattern: str | 
     """Read ranks with a pattern that cuts text: the name of a published one, or a regular expression."""
     if merges is not None:
         raise VocabularyError(f"{merges}: ranks imply the merges; remove the merges file")
-    if _is_tekken(path, pattern):
-        return read_tekken(path)
-    ranks = read_ranks(path)
-    choice = choose(path, [token for token in ranks if token], pattern)
+    data = read_bytes(path, kind=VocabularyError)
+    if is_tekken(path, data, pattern):
+        return _vocabulary_of_tekken(path, read_tekken(path, data))
+    ranks = read_ranks(path, data)
+    choice = choose(path, data, ranks, pattern)
     provenance = {"format": "tiktoken", "pattern": choice.source, "lost": [*choice.notes, NAMES_NONE]}
     return vocabulary_of(path, ranks, choice.pretokenizer, provenance=provenance)
 
 
 def read_merges(path: Path) -> MergeList:
     """Return the merges that ranks stand for, as candidates for a search, whatever cuts text."""
-    if _is_tekken(path, None):
-        result = read_file(path)
+    data = read_bytes(path, kind=VocabularyError)
+    if is_tekken(path, data, None):
+        result = read_tekken(path, data)
         ranks, cut = result.ranks, f"the pattern {quoted(result.pattern, 60)}"
     else:
-        ranks, cut = read_ranks(path), "the pattern of its publisher, which it does not name"
+        ranks, cut = read_ranks(path, data), "the pattern of its publisher, which it does not name"
     tokens = sorted(filter(None, ranks), key=ranks.__getitem__)
     pairs = merges_of(tokens)
     notes = [f"its merges are taken, which were made for words cut by {cut}; ids are not"]
@@ -182,17 +166,8 @@ def read_merges(path: Path) -> MergeList:
     return MergeList(pairs, "none", spells_bytes=True, notes=tuple(notes))
 
 
-def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) -> Peer:
-    """Load a file in tiktoken as its publisher does. pattern: a name or a regular expression, if the file names none"""
-    if _is_tekken(path, pattern):
-        return original_tekken(path, vocabulary)
-    return library.original(path, vocabulary, pattern=pattern)
-
-
-def _is_tekken(path: Path, pattern: str | None) -> bool:
-    """Check whether this is a tekken.json. Raises ConfigError if a pattern is given for it, too."""
-    if not looks_like_tekken(read_head(path, HEAD_SIZE, kind=VocabularyError)):
-        return False
-    if pattern is not None:
+def is_tekken(path: Path, data: bytes, pattern: str | None) -> bool:
+    """Check whether a file's content is a tekken.json. Raises ConfigError if a pattern is given for it, too."""
+    if (result := looks_like_tekken(data[:HEAD_SIZE])) and pattern is not None:
         raise ConfigError(f"{shown_path(path)}: a tekken.json defines how text is split into words; remove the pattern")
-    return True
+    return result

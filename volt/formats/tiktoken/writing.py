@@ -40,46 +40,33 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 def _refuse(vocabulary: Vocabulary, path: Path) -> None:
     scaffolding, cut = vocabulary.scaffolding, vocabulary.pretokenizer
     if not cut.is_bytes or vocabulary.marker != "none":
+        what = f"{path}: tiktoken needs bytes without a marker, but this vocabulary has the pre-tokenizer {cut.name!r}"
         raise VocabularyError(
-            f"{path}: tiktoken works on bytes, but this vocabulary on the pre-tokenizer {cut.name!r} with the marker "
-            f"{vocabulary.marker!r}; count with",
-            hint={"pretokenizer": "bytes"},
+            f"{what} and the marker {vocabulary.marker!r}; count with", hint={"pretokenizer": "bytes"}
         )
     try:
         pattern_of(cut)
     except VocabularyError as error:
         raise VocabularyError(f"{path}: {error}; export to huggingface, which carries it") from None
     if scaffolding:
-        raise VocabularyError(
-            f"{path}: the vocabulary is pruned: {len(scaffolding):,} tokens, such as {scaffolding[0]!r}, are made on "
-            "the way and split back into their parts, but tiktoken cannot split back: without them it would not reach "
-            "the tokens behind. Export it closed, which keeps them as tokens"
-        )
+        what = f"{len(scaffolding):,} tokens, such as {scaffolding[0]!r}, are made and split back into their parts"
+        raise VocabularyError(f"{path}: the vocabulary is pruned: {what}, which tiktoken cannot do; export it closed")
     retained = set(vocabulary.tokens)
     missing = [atom for atom in ALPHABET if atom not in retained]
     foreign = [token for token in vocabulary.atoms if token not in ALPHABET]
     if missing or foreign:
-        raise VocabularyError(
-            f"{path}: tiktoken needs every byte as a token, and nothing else unmerged: {(missing or foreign)[0]!r} "
-            f"{'is missing' if missing else 'is not a byte'}; count with",
-            hint={"pretokenizer": "bytes"},
-        )
-    if cut.name == "bytes" and not vocabulary.whole_words:
-        _refuse_crossing(vocabulary, path)
-
-
-def _refuse_crossing(vocabulary: Vocabulary, path: Path) -> None:
-    """Raise VocabularyError if GPT-2's pattern cuts a token: the file would read as one for another."""
+        what = f"{missing[0]!r} is missing" if missing else f"{foreign[0]!r} is not a byte"
+        what = f"{path}: tiktoken needs every byte as a token, and nothing else unmerged: {what}"
+        raise VocabularyError(f"{what}; count with", hint={"pretokenizer": "bytes"})
+    if cut.name != "bytes" or vocabulary.whole_words:
+        return
     if crossing := cut_tokens([to_bytes(token) for token in vocabulary.tokens], NAMED["gpt2"]):
-        raise VocabularyError(
-            f"{path}: GPT-2's pattern, which VOLT cuts text by, cuts {len(crossing):,} of the tokens, such as "
-            f"{to_characters(crossing[0])!r}, so they never occur, and the file would read as one for another pattern; "
-            "remove them and their merges"
-        )
+        what = f"cuts {len(crossing):,} of the tokens, such as {to_characters(crossing[0])!r}, so they never occur"
+        raise VocabularyError(f"{path}: GPT-2's pattern, which VOLT uses, {what}; remove them and their merges")
 
 
 def _in_merge_order(vocabulary: Vocabulary) -> list[str]:
-    """Return the tokens: atoms, then as the merges make them, then those that none makes."""
+    """Return the tokens: atoms, then results in the order of the merges, then tokens that no merge makes."""
     output = {token: rank for rank, token in reversed(list(enumerate(vocabulary.made)))}
     last = dict.fromkeys(vocabulary.unmade, len(output))
     return sorted(vocabulary.tokens, key=lambda token: last.get(token, output.get(token, -1)))
@@ -91,10 +78,8 @@ def _notes(vocabulary: Vocabulary, path: Path, tokens: Sequence[str], keeps_ids:
     if vocabulary.counts:
         yield "The counts of the tokens are not in the file: the format has no place for them."
     if not keeps_ids:
-        yield (
-            "Ids differ from VOLT's: tiktoken merges in the order of ids, but here ids do not follow the merges, so "
-            "tokens are numbered anew from 0. Exported closed, in the order of the merges, they keep their ids."
-        )
+        why = "tiktoken merges in the order of ids, but these ids do not follow the merges"
+        yield f"Ids differ from VOLT's: {why}, so tokens are numbered anew from 0; export it closed to keep the ids."
     if vocabulary.normalizer.name != "none":
         yield f"tiktoken does not normalise: apply {vocabulary.normalizer.name} to a text before you encode it."
     if drops_text(vocabulary.pretokenizer):
@@ -108,7 +93,7 @@ def _notes(vocabulary: Vocabulary, path: Path, tokens: Sequence[str], keeps_ids:
         yield f"Encode with encode(text, allowed_special={set(special.user)!r}, disallowed_special=())."
     starts = [(a, b) for a in special.user for b in special.all if b != a and b.startswith(a)]
     if starts:
-        yield f"Where {starts[0][1]} stands in text tiktoken may find {starts[0][0]}; VOLT takes the longer one."
+        yield f"In {starts[0][1]} tiktoken may find {starts[0][0]}; VOLT takes the longer one."
     yield from _merge_notes(vocabulary, tokens)
 
 
@@ -120,20 +105,16 @@ def _merge_notes(vocabulary: Vocabulary, tokens: Sequence[str]) -> Iterator[str]
     if len(first) < len(vocabulary.merges) and not by_ranks:
         yield "Later merges that make a token again are not in the file: tiktoken has one rank for each token."
     if not by_ranks and (unmade := vocabulary.unmade):
-        yield (
-            f"tiktoken also joins parts inside of words to {counted(len(unmade), 'token')} that no merge makes, such "
-            f"as {unmade[0]!r}, which are whole words only here."
-        )
+        what = f"{counted(len(unmade), 'token')} that no merge makes, such as {unmade[0]!r}"
+        yield f"tiktoken also joins parts inside words to {what}; in VOLT these are whole words only."
     other = list[str]()
     for data, spelled in recovered([to_bytes(token) for token in tokens]):
         token, parts = to_characters(data), tuple(map(to_characters, spelled))
         if (len(parts) != 2) if by_ranks else (parts != first.get(token, parts)):
             other.append(token)
     if other:
-        yield (
-            f"tiktoken makes {len(other):,} tokens, such as {other[0]!r}, of other parts than the merges do, because "
-            "lower ranks take theirs first: text that holds them may be cut differently."
-        )
+        what = f"{len(other):,} tokens, such as {other[0]!r}, of other parts than the merges do"
+        yield f"tiktoken makes {what}, because lower ranks join first: text with them may be cut differently."
 
 
 def _snippet(vocabulary: Vocabulary, path: Path, keeps_ids: bool) -> str:
@@ -145,7 +126,7 @@ def _snippet(vocabulary: Vocabulary, path: Path, keeps_ids: bool) -> str:
     shown = f'r"{pattern}"' if '"' not in pattern and not pattern.endswith("\\") else repr(pattern)
     return (
         "The special tokens and the pattern that cuts text are not in the file; give them when you load it:\n"
-        "    from base64 import b64decode  # tiktoken's own loader keeps the file that it read first by this name\n"
+        "    from base64 import b64decode  # tiktoken's own loader caches the first file of this name\n"
         "    from pathlib import Path\n"
         "    from tiktoken import Encoding\n"
         f"    rows = map(bytes.split, Path({str(path)!r}).read_bytes().splitlines())\n"
