@@ -8,8 +8,7 @@ from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.choose.exact_curve import RuleReading
-from volt.choose.rules import AMONG_STEPS, EXACT, Pick, all_picks, parse_rule, rules
+from volt.choose.rules import AMONG_STEPS, EXACT, Pick, RuleReading, all_picks, parse_rule, rules
 from volt.choose.search import search
 from volt.choose.size_steps import SizeStep
 from volt.count.word_counts import WordCounts

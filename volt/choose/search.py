@@ -12,18 +12,18 @@ import numpy as np
 
 from volt import arguments
 from volt.arguments import shortened
-from volt.choose.exact_curve import EntropyCurve, ExactCurve, muv_search
+from volt.choose.exact_curve import EntropyCurve, muv_search
 from volt.choose.language_model import LanguageModel
 from volt.choose.rules import (
     DEFAULT,
+    MEDIAN_COUNT,
+    ExactCurve,
     Pick,
     all_picks,
     as_rule,
-    caveats,
     checked_model,
     exact_readings,
     parse_rule,
-    supported,
 )
 from volt.choose.size_steps import (
     SearchParameters,
@@ -37,6 +37,7 @@ from volt.choose.size_steps import (
     too_few,
 )
 from volt.choose.vocabulary_at import vocabulary_at
+from volt.count.corpus_statistics import unspaced, warning
 from volt.display import counted, html_curve, html_note, html_page, html_table
 from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError
@@ -84,6 +85,57 @@ def cut(pieces: Iterable[str]) -> str:
     """Join pieces in readable form, with a bar between two and without markers."""
     texts = [piece.removesuffix(SUFFIX) for piece in pieces]
     return "|".join(text for text in texts if text).removeprefix(PREFIX)
+
+
+FAIR_COUNT = 50
+SMALL_CORPUS = 100_000  # words; in fewer, all but the commonest tokens occur a handful of times
+
+
+def supported(candidates: Candidates, size: int) -> str:
+    """Return how often half of the tokens in use occur at least, and how well that supports the size."""
+    counts = candidates.counts_at(size)[candidates.smallest if candidates.extends else 0 :]
+    used = np.sort(counts[counts > 0])
+    median = int(used[len(used) // 2]) if len(used) else 0  # the upper one of two, as in median500
+    degree = "good" if median >= MEDIAN_COUNT else "fair" if median >= FAIR_COUNT else "weak"
+    kind = "new token" if candidates.extends else "token"
+    return f"{degree} support: half of the {kind}s in use occur {counted(median, 'time')} or more"
+
+
+def caveats(candidates: Candidates, steps: Sequence[SizeStep], searched: Sequence[int], pick: Pick) -> Iterator[str]:
+    """Yield warnings about the result, each with a remedy."""
+    if pick.at_least:
+        n = candidates.n_tokens
+        ended = f"no pair is left to merge after {n:,} tokens. Give more text"
+        undecided = f"the candidates end at {n:,} tokens. Learn more merges"
+        yield f"{pick.rule} picks {pick.size_text}: {ended if candidates.left == 0 else undecided}"
+    elif pick.on_edge and len(searched) > 1:
+        yield (
+            f"{pick.rule} picks {pick.size:,}, on the edge of the searched range {searched[0]:,} to "
+            f"{searched[-1]:,}: the range decides, not the corpus. Widen it, or choose another rule"
+        )
+    if failed := [step for step in steps if not step.converged]:
+        first, n = failed[0], len(failed)
+        yield f"{n} of {len(steps)} transports did not converge, first at {first.size:,}: {first.remedy}"
+    counts = candidates.counts
+    if text := unspaced(counts):
+        yield warning(text)
+    elif counts.total < SMALL_CORPUS:
+        yield (
+            f"{counts.total:,} words are a tiny corpus: most tokens rest on a few occurrences. "
+            "Expect another choice from more text"
+        )
+    if counts.n_left_out or counts.bound:
+        share = f"{100 * counts.n_left_out / (counts.n_left_out + counts.total):.3g} % of all"
+        if counts.bound:
+            yield (
+                f"counts are approximate: none is too low by more than {counts.bound:,}, and none was when words were "
+                f"left out, {share}"
+            )
+        else:
+            yield f"words that occur too rarely were left out, {share}"
+    if n_bad := counts.n_bad_lines:
+        were = "was" if n_bad == 1 else "were"
+        yield f"{counted(n_bad, 'line')} {were} not UTF-8 and {were} repaired or skipped"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -215,7 +267,7 @@ def search(
     searched = checked_sizes(candidates, default_sizes(candidates) if sizes is None else sizes)
     requested = [] if fixed is None else [checked_size(candidates, fixed)]
     curve = muv_search(candidates)
-    readings = exact_readings(ExactCurve.of(candidates, curve), model)
+    readings = exact_readings(ExactCurve(candidates, curve), model)
     measured = sorted({*searched, *requested, *(one.size for one in readings.values())})
     steps = tuple(size_steps(candidates, measured, grid=searched, parameters=parameters, report=report))
     picks = all_picks(steps, readings, searched=searched, fixed=fixed)
