@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from volt.errors import ConfigError, OutputError, reason, shown_path
-from volt.files.temporary import TempFile
+from volt.files.temporary import temporary_file
 from volt.urls import plain_path, same, url_of
 
 _MOST_LINKS = 40  # as Linux
@@ -158,16 +158,14 @@ def _through(place: Destination) -> Iterator[BinaryIO]:
 def _replaced(place: Destination) -> Iterator[BinaryIO]:
     """Open a new file that replaces the old one, synced before, as a power cut must leave one of both."""
     old = place.status
-    part = TempFile(place.path, 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o700)  # its group may differ
-    try:
-        with os.fdopen(os.dup(part.handle), "wb") as file:
+    mode = 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o700  # its group may differ
+    with temporary_file(place.path, mode) as (handle, path):
+        with os.fdopen(os.dup(handle), "wb") as file:
             yield file
         if old is not None:
-            _make_alike(part.handle, old)
-            os.fsync(part.handle)
-        os.replace(part.path, place.path)
-    finally:
-        part.close()
+            _make_alike(handle, old)
+            os.fsync(handle)
+        os.replace(path, place.path)
 
 
 def _make_alike(handle: int, old: os.stat_result) -> None:
