@@ -1,6 +1,6 @@
-"""Divide an uncompressed file into ranges of bytes and spans of whole lines, one for each worker or thread.
+"""Divide an uncompressed file between workers into ranges of bytes, and between threads into spans of whole lines.
 
-A line belongs to the range in which it starts. Spans end at line ends, found by reading a few bytes around each cut.
+A line belongs to the range in which it starts. Only a few bytes are read to find the line end at which a span ends.
 """
 
 # There is no memory map, because it ends the process if the file is shortened.
@@ -27,10 +27,12 @@ _SPAN_STEP, _COUNT_STEP = 1 << 12, 1 << 20  # bytes read at a time to find a cut
 
 
 class Descriptor:
-    """An open file, closed with its last reference."""
+    """An open file, closed with its last reference; a `ByteSource`."""
+
+    awaited = False
 
     def __init__(self, path: str) -> None:
-        self.path = path
+        self.path, self.n_read = path, 0
         try:
             self.number = os.open(path, os.O_RDONLY)
         except (OSError, ValueError) as error:
@@ -43,12 +45,17 @@ class Descriptor:
         except OSError as error:
             raise unreadable(self.path, error, kind=CorpusError) from error
 
+    def read_some(self, start: int, size: int) -> bytes:
+        """Return up to `size` bytes, at least one. Raises CorpusError at the end of the file."""
+        if not (data := self.read(start, size)):
+            raise shortened(self.path)
+        return data
+
     def line_end(self, place: int, far: int) -> int:
         """Return the byte after the line that contains byte `place` − 1, at most `far`."""
         place -= 1
         while place < far:
-            if not (piece := self.read(place, min(_SPAN_STEP, far - place))):
-                raise shortened(self.path)
+            piece = self.read_some(place, min(_SPAN_STEP, far - place))
             if (end := piece.find(b"\n")) >= 0:
                 return place + end + 1
             place += len(piece)
@@ -168,11 +175,10 @@ def read_range(
     first_line: int = _UNKNOWN,
 ) -> Iterator[Block]:
     """Yield the blocks of a range as `read_blocks` does. first_line: for errors; see `numbered`"""
-    file = _Reading(part)
-    refuse_binary(part.path, file.head())
-    first_line = first_line if part.start else 1
-    blocks = blocks_of(file, file.pieces(block_size), block_size=block_size, max_line=max_line, first_line=first_line)
-    for block in blocks:
+    file = Descriptor(part.path)
+    refuse_binary(part.path, file.read_some(0, min(HEAD_SIZE, part.size)))
+    first_line, pieces = first_line if part.start else 1, _pieces(file, part, block_size)
+    for block in blocks_of(file, pieces, block_size=block_size, max_line=max_line, first_line=first_line):
         yield from checked_blocks(block, errors)
 
 
@@ -183,42 +189,22 @@ def numbered(part: FileRange, read: Callable[[int], T]) -> T:
     except CorpusError:
         if not part.start:
             raise
-    return read(_Reading(part).first_line())
+    file = Descriptor(part.path)
+    return read(file.line_at(_first_byte(file, part)))
 
 
-class _Reading:
-    """An open range. n_read: the bytes read so far, from the start of the file"""
+def _pieces(file: Descriptor, part: FileRange, step: int) -> Iterator[bytes]:
+    file.n_read, last = _first_byte(file, part), b""
+    while file.n_read < part.stop:
+        last = file.read_some(file.n_read, min(step, part.stop - file.n_read))
+        file.n_read += len(last)
+        yield last
+    while last and not last.endswith(b"\n") and file.n_read < part.size:
+        piece = file.read_some(file.n_read, min(_STEP, part.size - file.n_read))
+        last = piece[: piece.find(b"\n") + 1 or len(piece)]
+        file.n_read += len(last)
+        yield last
 
-    awaited = False
 
-    def __init__(self, part: FileRange) -> None:
-        self.path, self.part, self.n_read = part.path, part, part.start
-        self._file = Descriptor(part.path)
-
-    def head(self) -> bytes:
-        return self._read(0, min(HEAD_SIZE, self.part.size))
-
-    def pieces(self, step: int) -> Iterator[bytes]:
-        self.n_read = self._first_byte()
-        last = b""
-        while self.n_read < self.part.stop:
-            last = self._read(self.n_read, min(step, self.part.stop - self.n_read))
-            self.n_read += len(last)
-            yield last
-        while last and not last.endswith(b"\n") and self.n_read < self.part.size:
-            piece = self._read(self.n_read, min(_STEP, self.part.size - self.n_read))
-            last = piece[: piece.find(b"\n") + 1 or len(piece)]
-            self.n_read += len(last)
-            yield last
-
-    def first_line(self) -> int:
-        """Return the number of the range's first line."""
-        return self._file.line_at(self._first_byte())
-
-    def _first_byte(self) -> int:
-        return self._file.line_end(self.part.start, self.part.stop) if self.part.start else 0
-
-    def _read(self, start: int, size: int) -> bytes:
-        if size and not (data := self._file.read(start, size)):
-            raise shortened(self.path)
-        return data if size else b""
+def _first_byte(file: Descriptor, part: FileRange) -> int:
+    return file.line_end(part.start, part.stop) if part.start else 0
