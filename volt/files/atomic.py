@@ -70,22 +70,15 @@ Files = Iterable[str | os.PathLike[str]]
 
 def check_distinct(outputs: Files, inputs: Files = ()) -> None:
     """Raise ConfigError if an output is one of the inputs ("-" is stdin), or two outputs are one file."""
-    read = {identity(STDIN if os.fspath(path) == "-" else path): path for path in inputs}
-    written = dict[Hashable, str | os.PathLike[str]]()
+    advice = "is read; choose another place"
+    taken = {identity(STDIN if os.fspath(path) == "-" else path): (path, advice) for path in inputs}
+    taken.pop(None, None)
     for output in outputs:
-        place = identity(output)
-        if place is None:
-            continue
-        if place in read:
-            raise ConfigError(
-                f"{_shown(output)}: would be written over {_shown(read[place])}, which is read; choose another place"
-            )
-        if place in written:
-            raise ConfigError(
-                f"{_shown(output)}: would be written over {_shown(written[place])}, which is written too; choose "
-                "another place for one of them"
-            )
-        written[place] = output
+        if (place := identity(output)) in taken:
+            other, advice = taken[place]
+            raise ConfigError(f"{_shown(output)}: would be written over {_shown(other)}, which {advice}")
+        if place is not None:
+            taken[place] = output, "is written too; choose another place for one of them"
 
 
 def identity(path: str | os.PathLike[str]) -> Hashable:

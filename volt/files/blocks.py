@@ -293,11 +293,13 @@ def _n_line_ends(data: bytes) -> int:
 
 def checked_blocks(block: Block, errors: Errors) -> Iterator[Block]:
     """Yield `checked_block`, after the good lines before a refused one."""
-    is_refused = errors == "strict" and not is_utf8(block.data)
-    if is_refused and (n_bytes := n_good_bytes(block.data)):
+    if is_utf8(block.data):
+        yield block
+        return
+    if errors == "strict" and (n_bytes := n_good_bytes(block.data)):
         data = block.data[:n_bytes]
         yield replace(block, data=data, n_lines=_n_line_ends(data))
-    yield block if errors == "strict" and not is_refused else checked_block(block, errors)
+    yield checked_block(block, errors)
 
 
 def checked_block(block: Block, errors: Errors) -> Block:
@@ -306,15 +308,13 @@ def checked_block(block: Block, errors: Errors) -> Block:
         return block
     if errors == "strict":
         raise utf8_error(block)
-    dropped = errors == "skip"
-    bad, lines = [], []
-    for number, line in enumerate(BytesIO(block.data), block.first_line):
-        repaired = line.decode(errors="replace").encode()
-        if repaired != line:
-            bad.append(number)
-        if repaired == line or not dropped:
-            lines.append(repaired)
-    return replace(block, data=b"".join(lines), bad_lines=tuple(bad), dropped=dropped)
+    dropped, lines = errors == "skip", BytesIO(block.data).readlines()
+    repaired = [line.decode(errors="replace").encode() for line in lines]
+    bad = [index for index, (line, new) in enumerate(zip(lines, repaired, strict=True)) if line != new]
+    for index in bad if dropped else ():
+        repaired[index] = b""
+    numbers = tuple(block.first_line + index for index in bad)
+    return replace(block, data=b"".join(repaired), bad_lines=numbers, dropped=dropped)
 
 
 def utf8_error(block: Block) -> CorpusError:

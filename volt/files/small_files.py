@@ -44,15 +44,10 @@ def is_pipe(path: str | Path) -> bool:
 
 def read_head(path: str | Path, n_bytes: int, *, kind: type[VoltError]) -> bytes:
     """Return the first bytes of a file, decompressed."""
-    try:
-        with _opened(path) as file:
-            head = file.read(n_bytes)
-            if not head.startswith(_PACKED):
-                return head
-            data = head + file.read()
-    except (OSError, ValueError) as error:
-        raise unreadable(path, error, kind=kind) from None
-    return b"".join(_unpacked(path, data, kind=kind, most=n_bytes))[:n_bytes]
+    head = read_start(path, n_bytes, kind=kind)
+    if not head.startswith(_PACKED):
+        return head
+    return b"".join(_unpacked(path, read_start(path, -1, kind=kind), kind=kind, most=n_bytes))[:n_bytes]
 
 
 def read_start(path: str | Path, n_bytes: int, *, kind: type[VoltError] = CorpusError) -> bytes:
