@@ -33,7 +33,7 @@ _Entry = tuple[int, int, int]  # pieces more, pieces, − number of a token
 
 
 class Drops:
-    """The tokens of a vocabulary while some are dropped, numbered as by `MergeTables`.
+    """The tokens of a vocabulary while some are dropped, at first none. `MergeTables` numbers them.
 
     retained: whether each is a token;  in_use: whether each is a token, or a merge makes it on the way to one
     first_parts, parts: the two that each is split back into; all that any merge makes it from
@@ -43,7 +43,6 @@ class Drops:
     def __init__(
         self, vocabulary: Vocabulary, counts: WordCounts, *, closed: bool = False, keep_atoms: bool = True
     ) -> None:  # fmt: skip
-        """Start with nothing dropped. Scaffolding remains scaffolding."""
         merged = MergedWords.of(vocabulary, counts)
         tables, words = merged.tables, merged.words
         keys, numbers = tables.parts.tolist(), {token: number for number, token in enumerate(tables.tokens)}
