@@ -25,6 +25,7 @@ from volt.files.threads import run_watched
 from volt.learn.candidates import Candidates, Ints, Longs, Trajectory
 from volt.text.characters import ALPHABET, SUFFIX, Marker, atom_code, atom_codes, atom_text, check_marker, token_lengths
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
+from volt.vocabulary.validation import as_pairs
 
 if TYPE_CHECKING:
     from volt.count.word_counts import WordCounts
@@ -140,13 +141,7 @@ def replay_bpe(
     [0, 0, 0, 0, 3]
     """
     counts, report = as_counts(counts, call="volt.replay_bpe({}, merges)"), arguments.function(report, "report")
-    pairs = [
-        arguments.texts(pair, f"merges[{rank}]", one="give a pair of strings")
-        for rank, pair in enumerate(arguments.several(merges, "merges"))
-    ]
-    for rank, pair in enumerate(pairs):
-        if len(pair) != 2:
-            raise CandidateError(f"merges[{rank}] has {len(pair)} parts; give a pair of strings")
+    pairs = as_pairs(merges, kind=CandidateError)
     marker = as_marker(marker, counts)
     words, atom_numbers = _words(counts, marker)
     numbers = {atom_text(code): number for number, code in enumerate(atom_numbers)}
@@ -185,8 +180,7 @@ def _words(counts: WordCounts, marker: Marker, coverage: Coverage | None = None)
     """Return the words as numbered atoms, and the atoms' codes, the most frequent first; all 256 bytes are atoms."""
     from volt.kernels.arrays import Words
 
-    codes, ends, word_counts = without_hidden(*atom_codes(counts.words, marker=marker), counts.counts, coverage)
-    check_atoms(np.diff(ends, prepend=0), word_counts)
+    codes, ends, word_counts = atoms_of(counts, marker, coverage)
     occurrences = np.repeat(word_counts, np.diff(ends, prepend=0)).astype(float)
     always = [2 * ord(character) for character in ALPHABET] if counts.pretokenizer.is_bytes else []
     n_by_code = np.bincount(codes, occurrences, minlength=max(always, default=0) + 1)
@@ -194,24 +188,27 @@ def _words(counts: WordCounts, marker: Marker, coverage: Coverage | None = None)
     ordered = result[np.lexsort((result, -n_by_code[result]))]
     numbers = np.zeros(len(n_by_code), np.int32)
     numbers[ordered] = np.arange(len(ordered))
-    return Words(numbers[codes], ends, word_counts.astype(np.int64)), ordered.tolist()
+    return Words(numbers[codes], ends, word_counts), ordered.tolist()
 
 
-def check_atoms(lengths: Longs, counts: Longs) -> None:
-    if float(lengths @ counts.astype(float)) > 2.0**62:  # far above the error of rounding
-        total = sum(length * count for length, count in zip(lengths.tolist(), counts.tolist(), strict=True))
+def atoms_of(counts: WordCounts, marker: Marker, coverage: Coverage | None = None) -> tuple[Longs, Longs, Longs]:
+    """Return the atoms' codes, the ends and the counts of words, without hidden user tokens and uncovered characters.
+
+    Raises CorpusError if 64 bits cannot count the atoms.
+    """
+    codes, ends = atom_codes(counts.words, marker=marker)
+    n_words = counts.counts.astype(np.int64)
+    if coverage is not None or codes.max(initial=0) >> 1 >= FIRST_HIDDEN:
+        hidden = is_hidden(codes)
+        if coverage is not None:
+            hidden |= np.isin(codes >> 1, coverage.codes)
+        codes, ends, n_words = without(hidden, codes, ends, n_words)
+    lengths = np.diff(ends, prepend=0)
+    if float(lengths @ n_words.astype(float)) > 2.0**62:  # far above the error of rounding
+        total = sum(length * n for length, n in zip(lengths.tolist(), n_words.tolist(), strict=True))
         if total >= 2**63:
             raise CorpusError(f"the words contain {total} atoms, more than 64 bits can count; scale the counts down")
-
-
-def without_hidden(codes: Longs, ends: Longs, counts: Longs, coverage: Coverage | None) -> tuple[Longs, Longs, Longs]:
-    """Remove hidden user tokens and uncovered characters from words."""
-    if coverage is None and codes.max(initial=0) >> 1 < FIRST_HIDDEN:
-        return codes, ends, counts
-    hidden = is_hidden(codes)
-    if coverage is not None:
-        hidden |= np.isin(codes >> 1, coverage.codes)
-    return without(hidden, codes, ends, counts)
+    return codes, ends, n_words
 
 
 def is_hidden(codes: Longs) -> NDArray[np.bool_]:
