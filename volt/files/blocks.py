@@ -23,6 +23,7 @@ import numpy as np
 from volt.errors import ConfigError, CorpusError, shown_path, unreadable
 from volt.files.decompression import decompress, find_decoder
 from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE, LineLimit
+from volt.files.small_files import opened
 from volt.files.utf8 import HEAD_SIZE, is_utf8, n_good_bytes, refusing_binary
 from volt.urls import url_of
 
@@ -172,12 +173,6 @@ def read_raw(path: str, *, block_size: int = BLOCK_SIZE, max_line: int | None = 
             yield data
 
 
-def is_compressed(path: str) -> bool:
-    """Check whether a file starts as gzip, bzip2, xz or zstd files do."""
-    with _open(path) as file:
-        return find_decoder(file.read(8)) is not None
-
-
 class _CountedFile:
     """A binary file that counts the bytes read; it ends at its size at opening, unless that is 0, as in /proc."""
 
@@ -229,18 +224,12 @@ def _open(path: str, wait: Wait | None = None) -> Iterator[_CountedFile]:
     if path == "-":  # raw, because a buffered stdin is locked while a thread waits for it
         yield _CountedFile("stdin", getattr(sys.stdin.buffer, "raw", sys.stdin.buffer), wait)
         return
-    url = url_of(path)
     try:
-        if url is None:
-            file: Any = open(path, "rb", buffering=0)  # noqa: SIM115
-        else:
-            from volt.files.remote_files import RemoteFile
-
-            file = RemoteFile(url)
+        file: Any = opened(path, buffering=0)
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=CorpusError) from error
     try:
-        yield _CountedFile(path, file, wait, status=os.fstat(file.fileno()) if url is None else None)
+        yield _CountedFile(path, file, wait, status=os.fstat(file.fileno()) if url_of(path) is None else None)
     finally:
         with suppress(OSError):  # all data has been read
             file.close()
