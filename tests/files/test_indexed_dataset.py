@@ -151,7 +151,7 @@ def test_data_of_another_length_is_refused(tmp_path: Path, size: int) -> None:
     data = packed(SENTENCES, "u16")[0]
     write_pair(tmp_path / "a", SENTENCES, "u16")
     (tmp_path / "a.bin").write_bytes((data + bytes(2))[:size])
-    with pytest.raises(CorpusError, match=rf"a\.bin: has {size} bytes, and .*a\.idx requires 12; copy both"):
+    with pytest.raises(CorpusError, match=rf"a\.bin: has {size} bytes, but .*a\.idx requires 12; copy both"):
         open_ids(tmp_path / "a")
 
 

@@ -25,7 +25,7 @@ def _serving_costs(result: SearchResult, steps: Sequence[SizeStep]) -> Iterator[
     n_bytes, model = text_bytes(result.candidates.counts), result.model
     for step in steps:
         n_tokens = step.n_pieces / n_bytes
-        yield n_tokens, model and model.flops_per_byte(step.size, n_tokens)
+        yield n_tokens, model.flops_per_byte(step.size, n_tokens) if model else None
 
 
 Seconds = Mapping[str, float]

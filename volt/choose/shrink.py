@@ -49,7 +49,7 @@ class Drops:
         self.old, self.tokens, self.closed = vocabulary, tables.tokens, closed
         self.retained: list[bool] = (tables.retained > 0).tolist()
         self.in_use = [True] * len(keys)
-        self.counts = merged.token_counts().tolist()
+        self.counts: list[int] = merged.token_counts().tolist()
         self.n_unknown = int(np.repeat(words.counts, np.diff(words.ends, prepend=0))[words.symbols < 0].sum())
         self.first_parts = [None if key < 0 else (key >> 32, key & 0xFFFFFFFF) for key in keys]
         self.parts: list[set[int]] = [set() for _ in keys]

@@ -79,8 +79,11 @@ class TransportProblem:
         support, rows, columns = like(cost, np.ones(cost.nnz)), row_mass > 0, column_mass > 0
         rows, columns = rows & (support @ columns.astype(float) > 0), columns & (support.T @ rows.astype(float) > 0)
         require(rows.any(), "no stored cost joins a row and a column of positive mass; extend the support.")
-        _refuse_stranded("row", row_mass, rows, tau=self.row_tau)
-        _refuse_stranded("column", column_mass, columns, tau=self.column_tau)
+        sides = ("row", row_mass, rows, self.row_tau), ("column", column_mass, columns, self.column_tau)
+        for name, mass, active, tau in sides:
+            stranded = (mass > 0) & ~active
+            found = f"{name} {int(stranded.argmax())} has mass, but no stored cost to a partner with mass"
+            require(tau < 1 or not stranded.any(), f"{found}; add one, set its mass to 0, or {name}_tau below 1.")
         values = {"cost": cost, "row_mass": row_mass, "column_mass": column_mass}
         for name, value in (values | {"active_rows": rows, "active_columns": columns}).items():
             object.__setattr__(self, name, value)  # the only way to set a field of a frozen dataclass
@@ -88,12 +91,6 @@ class TransportProblem:
 
 def like(matrix: Matrix, entries: Floats) -> Matrix:
     return sparse.csr_array((entries, matrix.indices, matrix.indptr), shape=matrix.shape)
-
-
-def _refuse_stranded(name: str, mass: Floats, active: Mask, *, tau: float) -> None:
-    stranded = (mass > 0) & ~active
-    result = f"{name} {int(stranded.argmax())} has mass, but no stored cost to a partner with mass"
-    require(tau < 1 or not stranded.any(), f"{result}; add one, set its mass to 0, or {name}_tau below 1.")
 
 
 def require(holds: bool | np.bool_, message: str) -> None:
@@ -217,11 +214,9 @@ class Sinkhorn:
     max_iters: int = 10_000
 
     def __post_init__(self) -> None:
-        result = f"threshold is {self.threshold}"
         arguments.whole(self.max_iters, "max_iters")
-        require(
-            0 < arguments.number(self.threshold, "threshold") < math.inf, f"{result}; give a finite number above 0."
-        )
+        threshold = arguments.number(self.threshold, "threshold")
+        require(0 < threshold < math.inf, f"threshold is {self.threshold}; give a finite number above 0.")
         require(self.max_iters >= 1, f"max_iters is {self.max_iters}; give 1 or more.")
 
     def __call__(self, problem: TransportProblem, start: Potentials | None = None) -> TransportPlan:
@@ -243,6 +238,10 @@ class _Side:
     kernel: Matrix
     log_mass: Floats
     tau: float
+
+    @classmethod
+    def of(cls, log_kernel: Matrix, mass: Floats, tau: float) -> _Side:
+        return cls(log_kernel, like(log_kernel, np.exp(log_kernel.data)), np.log(mass), tau)
 
     def log_sums(self, potential: Floats) -> Floats:
         """Return log Σ_j K_ij exp(x_j) for every i, entry by entry where doubles cannot hold the product."""
@@ -272,12 +271,9 @@ def _sides(problem: TransportProblem) -> Sides:
     rows, columns, cost = problem.active_rows, problem.active_columns, problem.cost
     if not (rows.all() and columns.all()):
         cost = cost[np.flatnonzero(rows)][:, np.flatnonzero(columns)]
-    log_rows = like(cost, cost.data / -problem.epsilon)
-    log_columns = log_rows.T.tocsr()
-    kernels = like(log_rows, np.exp(log_rows.data)), like(log_columns, np.exp(log_columns.data))
-    log_masses = np.log(problem.row_mass[rows]), np.log(problem.column_mass[columns])
-    row_side = _Side(log_rows, kernels[0], log_masses[0], problem.row_tau)
-    return row_side, _Side(log_columns, kernels[1], log_masses[1], problem.column_tau)
+    log_kernel = like(cost, cost.data / -problem.epsilon)
+    row_side = _Side.of(log_kernel, problem.row_mass[rows], problem.row_tau)
+    return row_side, _Side.of(log_kernel.T.tocsr(), problem.column_mass[columns], problem.column_tau)
 
 
 def _step(sides: Sides, row: Floats, *, previous: float = math.inf) -> _Step:
@@ -311,10 +307,11 @@ def _plan(problem: TransportProblem, step: _Step, *, sides: Sides, n_iters: int,
     row_mass = scattered(np.exp(step.row + step.row_sums), rows, other=0.0)
     token_mass = scattered(np.exp(step.column + sides[1].log_sums(step.row)), columns, other=0.0)
     row, column = scattered(step.row, rows, other=-np.inf), scattered(step.column, columns, other=-np.inf)
-    moved = Potentials(row, column), row_mass, token_mass
     gaps = row_mass - problem.row_mass, token_mass - problem.column_mass
-    residuals = float(np.abs(gaps[0]).sum()), float(np.abs(gaps[1]).sum())
-    return TransportPlan(problem, *moved, n_iters, step.change, done, *residuals)
+    residuals = (float(np.abs(gap).sum()) for gap in gaps)
+    return TransportPlan(
+        problem, Potentials(row, column), row_mass, token_mass, n_iters, step.change, done, *residuals
+    )  # fmt: skip
 
 
 def _start_row(problem: TransportProblem, start: Potentials | None) -> Floats:

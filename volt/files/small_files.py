@@ -89,7 +89,7 @@ def decoded(path: str | Path, data: bytes, *, kind: type[VoltError], remedy: str
 def opened(path: str | Path, *, buffering: int = -1) -> BinaryIO | RemoteFile:
     """Open a local file or a URL. Raises OSError or ValueError."""
     if (url := url_of(path)) is None:
-        return open(plain_path(os.fspath(path)), "rb", buffering)  # type: ignore[return-value]
+        return open(plain_path(os.fspath(path)), "rb", buffering)
     from volt.files.remote_files import RemoteFile
 
     return RemoteFile(url)

@@ -42,11 +42,10 @@ def with_special(
 
     A token that loses its role becomes a control token. Raises ConfigError if an id belongs to another token.
     """
-    if isinstance(special, Mapping):
-        users = _checked(special, "special")
-    else:
-        texts = arguments.texts(special, "special", one="did you mean special=[token]?", remedy=_SPECIAL)
-        users = dict.fromkeys(texts)
+    if not isinstance(special, Mapping):
+        one = "did you mean special=[token]?"
+        special = dict.fromkeys(arguments.texts(special, "special", one=one, remedy=_SPECIAL))
+    users = _checked(special, "special")
     inputs = {"unk": unk, "bos": bos, "eos": eos, "pad": pad}
     roles = {role: _role_ids(inputs[role], role) for role in ROLES if inputs[role] is not None}
     requested = _agreed([users, *roles.values()])
