@@ -158,5 +158,5 @@ def test_approximate_counts_are_a_warning() -> None:
     """A search of approximate counts gives their bound."""
     counts = WordCounts(WordCounts.from_pairs({"low": 9, "lower": 6}).table, bound=2)
     assert search(learn_bpe(counts, 3)).warnings[-1] == (
-        "counts are approximate: none is too low by more than 2, and none was when words were left out, 0 % of all"
+        "counts are approximate: up to 2 too low, after words were left out, 0 % of all"
     )

@@ -103,7 +103,7 @@ DAMAGED = {
     "version": (_index(_put(9, "<Q", 2)), "the format version is 2, but VOLT reads only 1"),
     "float": (_index(_put(17, "<B", 6)), "contains numbers with fractions, which are not ids"),
     "double": (_index(_put(17, "<B", 7)), "contains numbers with fractions, which are not ids"),
-    "kind": (_index(_put(17, "<B", 11)), "the code of its number type is 11, but the codes of ids are"),
+    "kind": (_index(_put(17, "<B", 11)), "11 is not the code of a type of numbers"),
     "truncated": (packed(SENTENCES, "u16")[1][:-1], "has 73 bytes; 4 sentences need 74, or those of Megatron's head"),
     "longer": (packed(SENTENCES, "u16")[1] + b"\0", "has 75 bytes; 4 sentences need 74"),
     "count": (_index(_put(18, "<Q", 1 << 60)), "has 74 bytes; 1152921504606846976 sentences need"),
@@ -206,7 +206,7 @@ def test_places_that_cannot_hold_a_pair_are_refused(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"none/a\.idx: cannot be written: no such file"):
         _write(tmp_path / "none" / "a", SENTENCES, "u16")
     (tmp_path / "a.idx").symlink_to("/dev/null")
-    with pytest.raises(ConfigError, match=r"a\.idx: is a pipe or a device, but ids are written to files"):
+    with pytest.raises(ConfigError, match=r"a\.idx: is a pipe or a device; name a file"):
         _write(tmp_path / "a", SENTENCES, "u16")
     assert sorted(os.listdir(tmp_path)) == ["a.idx"]
 

@@ -141,20 +141,19 @@ def _final(vocabulary: Vocabulary, tokens: Sequence[str], n_first: int) -> Flags
 def _candidates(
     vocabulary: Vocabulary, counts: WordCounts, start: _Start, parts: Ints, replaced: Longs, left: int
 ) -> Candidates:
-    tokens, n_old = list(start.tokens), len(vocabulary.merges)
-    output = [*tokens, *("" for _ in range(len(parts)))]
-    for place, (first, second) in enumerate(parts.tolist(), start=len(tokens)):
-        output[place] = output[first] + output[second]
+    output = list(start.tokens)
+    for first, second in parts.tolist():
+        output.append(output[first] + output[second])
     numbers = {token: number for number, token in enumerate(dict.fromkeys(output))}
     merges = [*vocabulary.merges, *((output[one], output[other]) for one, other in parts.tolist())]
     rows = [(numbers[one], numbers[other], numbers[one + other]) for one, other in merges]
     table = np.array(rows, np.int32).reshape(-1, 3)
-    before = occurrences(start.words, len(tokens))
+    before = occurrences(start.words, len(start.tokens))
     pairs = table[:, :2]
     if vocabulary.merging == "ranks":
         pairs, changes = _ranked(vocabulary, start, merges, table, numbers)
     elif len(numbers) == len(output):
-        steps = np.arange(n_old, len(rows))
+        steps = np.arange(len(vocabulary.merges), len(rows))
         changes = Replacements(steps, steps, replaced)
     else:  # a new merge makes a token that the vocabulary could not reach, and older merges may follow
         changes = traced(start.words, table[:, :2], table[:, 2], None, one_by_one=vocabulary.merging == "steps")

@@ -69,11 +69,9 @@ def sample_cuts(candidates: Candidates, vocabulary: Vocabulary, *, n_words: int 
 
 def readable_cuts(cuts: Iterable[tuple[str, Iterable[str]]], vocabulary: Vocabulary) -> Iterator[tuple[str, str]]:
     """Yield words with their pieces, joined by bars, as readable text without markers."""
+    is_bytes = vocabulary.pretokenizer.is_bytes
     for word, pieces in cuts:
-        if vocabulary.pretokenizer.is_bytes:
-            yield _without_space([word]), _without_space(pieces)
-        else:
-            yield word, cut(pieces)
+        yield (_without_space([word]), _without_space(pieces)) if is_bytes else (word, _without_markers(pieces))
 
 
 def _without_space(pieces: Iterable[str]) -> str:
@@ -81,8 +79,7 @@ def _without_space(pieces: Iterable[str]) -> str:
     return "|".join(text for text in (first.removeprefix(" "), *others) if text)
 
 
-def cut(pieces: Iterable[str]) -> str:
-    """Join pieces in readable form, with a bar between two and without markers."""
+def _without_markers(pieces: Iterable[str]) -> str:
     texts = [piece.removesuffix(SUFFIX) for piece in pieces]
     return "|".join(text for text in texts if text).removeprefix(PREFIX)
 
@@ -124,15 +121,11 @@ def caveats(candidates: Candidates, steps: Sequence[SizeStep], searched: Sequenc
             f"{counts.total:,} words are a tiny corpus: most tokens rest on a few occurrences. "
             "Expect another choice from more text"
         )
-    if counts.n_left_out or counts.bound:
-        share = f"{100 * counts.n_left_out / (counts.n_left_out + counts.total):.3g} % of all"
-        if counts.bound:
-            yield (
-                f"counts are approximate: none is too low by more than {counts.bound:,}, and none was when words were "
-                f"left out, {share}"
-            )
-        else:
-            yield f"words that occur too rarely were left out, {share}"
+    share = f"{100 * counts.n_left_out / max(1, counts.n_left_out + counts.total):.3g} % of all"
+    if counts.bound:
+        yield f"counts are approximate: up to {counts.bound:,} too low, after words were left out, {share}"
+    elif counts.n_left_out:
+        yield f"words that occur too rarely were left out, {share}"
     if n_bad := counts.n_bad_lines:
         were = "was" if n_bad == 1 else "were"
         yield f"{counted(n_bad, 'line')} {were} not UTF-8 and {were} repaired or skipped"
@@ -252,10 +245,8 @@ def search(
     <Vocabulary: 15 tokens, 7 merges, suffix, whitespace>
     """
     if not arguments.instance(candidates, Candidates, "candidates", call="volt.search({})").n_merges:
-        raise CandidateError(
-            f"nothing to merge: in {candidates.counts.total:,} words no pair of characters occurs often enough; "
-            "give more text, or lower min_pair_count"
-        )
+        message = "nothing to merge: no pair of characters occurs often enough; give more text, or lower min_pair_count"
+        raise CandidateError(message)
     if candidates.extends and (special or byte_fallback):
         name = "special" if special else "byte_fallback"
         raise ConfigError(f"{name} is given; but the extended vocabulary keeps its own; remove it")
@@ -303,12 +294,8 @@ def _rounded_up(
     vocabulary = make(best)
     while missing := -len(vocabulary.pieces) % multiple_of:
         if best.size + missing > candidates.n_tokens:
-            raise too_few(
-                candidates,
-                f"multiple_of is {multiple_of}: {len(vocabulary.pieces):,} ids need {missing:,} more merges, but the "
-                f"candidates end after {candidates.n_tokens - best.size:,}; remove it",
-                size=best.size + missing,
-            )
+            message = f"multiple_of is {multiple_of}, but {len(vocabulary.pieces):,} ids need {missing:,} more merges"
+            raise too_few(candidates, f"{message}; remove it", size=best.size + missing)
         retained = np.concatenate([best.kept, np.ones(missing, bool)])
         [best] = size_steps(candidates, [len(retained)], parameters=parameters, kept=retained)
         vocabulary = make(best)

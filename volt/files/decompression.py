@@ -10,7 +10,6 @@ import bz2
 import lzma
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import Any
 
 from volt.errors import CorpusError, shown_path
@@ -41,7 +40,7 @@ def _zstd() -> Any:
 _DECODERS: dict[bytes, StartDecoder] = {
     b"\x1f\x8b": _gzip,
     b"BZh": bz2.BZ2Decompressor,
-    b"\xfd7zXZ\x00": partial(lzma.LZMADecompressor, memlimit=_MOST),
+    b"\xfd7zXZ\x00": lambda: lzma.LZMADecompressor(memlimit=_MOST),
     b"\x28\xb5\x2f\xfd": _zstd,
     **{bytes([0x50 + i, 0x2A, 0x4D, 0x18]): _zstd for i in range(16)},  # skippable frames, as pzstd writes
 }
@@ -78,10 +77,8 @@ def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> It
             while piece := (piece if decoder else piece.lstrip(b"\0")):  # zeros may follow a member
                 if decoder is None:
                     if not is_first and not any(piece[: len(mark)] == mark[: len(piece)] for mark in marks):
-                        raise CorpusError(
-                            f"{shown_path(path)}: bytes that are not packed follow line {n_lines}, the last; remove "
-                            "them, or compress the file again"
-                        )
+                        message = f"bytes that are not compressed follow line {n_lines}, the last"
+                        raise CorpusError(f"{shown_path(path)}: {message}; remove them, or compress the file again")
                     decoder, is_first = start(), False
                 for text in filter(None, _texts(decoder, piece)):
                     n_lines += text.count(b"\n")
@@ -94,8 +91,6 @@ def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> It
         raise CorpusError(f"{shown_path(path)}: truncated after line {n_lines}; copy or compress it again") from None
     except (IsalError, lzma.LZMAError, ZstdError, OSError) as error:  # type: ignore[misc]  # by a stub of isal
         if any(result in str(error) for result in _TOO_LARGE):
-            raise CorpusError(
-                f"{shown_path(path)}: it takes more than {_MOST >> 20} MB of memory to unpack; compress it again, with "
-                "a smaller dictionary (xz) or window (zstd)"
-            ) from None
+            message = f"decompression needs more than {_MOST >> 20} MB of memory"
+            raise CorpusError(f"{shown_path(path)}: {message}; compress it again at a lower level") from None
         raise CorpusError(f"{shown_path(path)}: corrupt after line {n_lines} ({error}); copy it again") from error

@@ -148,16 +148,12 @@ def _layout(path: str, index: bytes | mmap.mmap) -> tuple[str, int, int, int | N
         raise CorpusError(f"{path}: has {counted(len(index), 'byte')}, but its header has {HEAD.size}; {_AGAIN}")
     _, version, code, count = HEAD.unpack(index[: HEAD.size])
     if version != VERSION:
-        raise CorpusError(
-            f"{path}: the format version is {version}, but VOLT reads only {VERSION}; binarize the text again"
-        )
+        raise CorpusError(f"{path}: the format version is {version}, but VOLT reads only {VERSION}; {_AGAIN}")
     if code in _FLOATS:
         raise CorpusError(f"{path}: contains numbers with fractions, which are not ids; name another file")
     names = [name for name, number in CODES.items() if number == code]
     if not names:
-        raise CorpusError(
-            f"{path}: the code of its number type is {code}, but the codes of ids are 1 to 5 and 8 to 10; {_AGAIN}"
-        )
+        raise CorpusError(f"{path}: {code} is not the code of a type of numbers; {_AGAIN}")
     size = HEAD.size + 12 * count
     if len(index) == size:
         return names[0], count, HEAD.size, None
@@ -167,9 +163,7 @@ def _layout(path: str, index: bytes | mmap.mmap) -> tuple[str, int, int, int | N
         if len(index) == size + _COUNT.size + 8 * n_bounds:
             return names[0], count, start, n_bounds
         if len(index) == size + _COUNT.size + 8 * n_bounds + count:
-            raise CorpusError(
-                f"{path}: is a multimodal index of Megatron, but VOLT reads only text; name an index of text"
-            )
+            raise CorpusError(f"{path}: is a multimodal index of Megatron; name an index of text")
     result = f"has {len(index):,} bytes; {counted(count, 'sentence')} need {size:,}"
     raise CorpusError(f"{path}: {result}, or those of Megatron's head with documents; {_AGAIN}")
 
@@ -212,13 +206,9 @@ class IdsWriter:
     def add(self, ids: NDArray[Any], sizes: NDArray[Any]) -> None:
         """Write the (n_ids,) concatenated ids of sentences of (n,) sizes. Raises ConfigError for a misfit."""
         if len(sizes) and (int(sizes.min()) < 0 or int(sizes.max()) > np.iinfo(np.int32).max):
-            raise ConfigError(
-                f"a sentence of {int(sizes.min())} or {int(sizes.max()):,} ids; the limits are 0 and 2^31 − 1"
-            )
+            raise ConfigError(f"a sentence of {sizes.min()} or {sizes.max():,} ids; the limits are 0 and 2^31 − 1")
         if int(sizes.sum()) != len(ids):
-            raise ConfigError(
-                f"sizes sum up to {int(sizes.sum()):,}, but there are {len(ids):,} ids; give the sizes of all sentences"
-            )
+            raise ConfigError(f"sizes sum up to {sizes.sum():,}, but there are {len(ids):,} ids; give all sizes")
         for id_ in (int(ids.min()), int(ids.max())) if len(ids) else ():
             if not self._info.min <= id_ <= self._info.max:
                 held = f"{self.dtype} holds {int(self._info.min):,} to {int(self._info.max):,}"
@@ -250,9 +240,7 @@ def write_ids(path: str | os.PathLike[str], *, dtype: str) -> Iterator[IdsWriter
     for ending in (BIN, IDX):
         with suppress(OSError, ValueError):  # writing reports it
             if follow(prefix + ending).is_written_through:
-                raise ConfigError(
-                    f"{shown_path(prefix + ending)}: is a pipe or a device, but ids are written to files; name files"
-                )
+                raise ConfigError(f"{shown_path(prefix + ending)}: is a pipe or a device; name a file")
     with write_atomic(prefix + IDX) as index, write_atomic(prefix + BIN) as data:
         writer = IdsWriter(data, dtype)
         yield writer

@@ -32,9 +32,8 @@ def scratch_folder() -> Iterator[Path]:
         handle, folder = _new_folder(place, prefix)
     except OSError as error:
         name = f"TMPDIR={shown_path(requested)}" if requested else "temporary files"
-        raise OutputError(
-            f"{name}: no folder can be made there: {reason(error)}; set TMPDIR to a folder that can be written"
-        ) from error
+        message = f"{name}: no folder can be created there: {reason(error)}"
+        raise OutputError(f"{message}; set TMPDIR to a folder that can be written") from error
     try:
         yield folder
     finally:

@@ -152,9 +152,7 @@ def replay_bpe(
     for rank, (left, right) in enumerate(pairs):
         for part in (left, right):
             if part not in numbers:
-                raise CandidateError(
-                    f"merge {rank + 1}, {left!r} + {right!r}: no character and no earlier merge makes {part!r}"
-                )
+                raise CandidateError(f"merge {rank + 1}, {left!r} + {right!r}: no earlier merge makes {part!r}")
         rows.append((numbers[left], numbers[right], numbers.setdefault(left + right, len(numbers))))
     table = np.array(rows, np.int32).reshape(-1, 3)
     changes = traced(words, table[:, :2], table[:, 2], report)

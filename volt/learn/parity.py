@@ -124,10 +124,8 @@ class Parity:
 
     def __repr__(self) -> str:
         plain, fair = self.ratios
-        result = f"worst ÷ best {plain:.3f} → {fair:.3f} pieces per {self.unit}"
-        return (
-            f"<Parity: {counted(len(self.sources), 'source')}, {self.size:,} tokens, {result}, {self.cost:+.1%} pieces>"
-        )
+        result = f"worst ÷ best {plain:.3f} → {fair:.3f} pieces per {self.unit}, {self.cost:+.1%} pieces"
+        return f"<Parity: {counted(len(self.sources), 'source')}, {self.size:,} tokens, {result}>"
 
     @property
     def ratios(self) -> tuple[float, float]:
@@ -182,11 +180,8 @@ def _n_lines(sources: Mapping[str, WordCounts]) -> dict[str, int]:
     lines = {name: counts.n_lines for name, counts in sources.items()}
     (first, wanted), *others = lines.items()
     if other := next((name for name, n in others if n != wanted), None):
-        raise ConfigError(
-            f"source {first!r} has {wanted:,} lines and {other!r} {lines[other]:,}, but each line needs its "
-            "translation in every source; give texts of equally many lines or pass",
-            hint={"unit": "character"},
-        )
+        message = f"source {first!r} has {wanted:,} lines but {other!r} has {lines[other]:,}"
+        raise ConfigError(f"{message}; give texts of equally many lines or pass", hint={"unit": "character"})
     if not wanted:
         raise ConfigError("the counts are of no lines; count texts or pass", hint={"unit": "character"})
     return lines

@@ -187,16 +187,13 @@ class Vocabulary:
         """The tokens that no merge makes: kept ones first, then those that only merges mention."""
         output = set(self.made)
         mentioned = dict.fromkeys(chain(self.tokens, chain.from_iterable(self.merges)))
-        result = (token for token in mentioned if token not in output)
-        if not self.whole_words:
-            return tuple(result)
-        return tuple(token for token in result if atom_code(token, marker=self.marker) is not None)
+        atoms = (token for token in mentioned if token not in output)
+        may_be_long = self.whole_words
+        return tuple(token for token in atoms if not may_be_long or atom_code(token, marker=self.marker) is not None)
 
     @cached_property
     def unmade(self) -> tuple[str, ...]:
         """The tokens that are neither atoms nor made by a merge, which `whole_words` allows."""
-        if not self.whole_words:
-            return ()
         known = {*self.made, *self.atoms}
         return tuple(token for token in self.tokens if token not in known)
 
@@ -217,12 +214,8 @@ class Vocabulary:
         ('l', 'o', 'w', 'low', 'lo')
         """
         arguments.choice(order, "order", ("ids", "merges"))
-        for token in self.scaffolding:
-            if token in self._reserved:
-                raise VocabularyError(
-                    f"scaffolding {quoted(token)} is spelled like a special token, so it cannot be kept as a token; "
-                    "give the special token another spelling"
-                )
+        if clash := next((token for token in self.scaffolding if token in self._reserved), None):
+            raise VocabularyError(f"scaffolding {quoted(clash)} is also a special token; rename the special token")
         tokens = self.tokens + self.scaffolding
         counts = dict(zip(self.tokens, self.counts, strict=True)) if self.counts else {}
         numbered = self.order and self.order + self.scaffolding
@@ -289,8 +282,6 @@ class Vocabulary:
         except ConfigError as error:
             raise VocabularyError(f"{shown_path(path)}: {error}") from None
         if file.data.get("fingerprint", vocabulary.fingerprint) != vocabulary.fingerprint:
-            raise VocabularyError(
-                f"{file.where('fingerprint')}: the fingerprint does not match the content: the file was edited or "
-                "damaged. Save it again, or delete this line to accept the content as it is"
-            )
+            message = "the file was edited or damaged; save it again, or delete this line to accept the change"
+            raise VocabularyError(f"{file.where('fingerprint')}: the fingerprint does not match: {message}")
         return vocabulary
