@@ -123,7 +123,7 @@ def fertility(n_pieces: int, n_words: int) -> float:
 
 
 def continued_word_rate(pieces_per_word: Longs, word_counts: Longs) -> float:
-    """Return the share of words that are cut into more than one piece (Rust et al. 2021)."""
+    """Return the share of words that have more than one piece (Rust et al. 2021)."""
     return float(probs(word_counts) @ (np.asarray(pieces_per_word)[np.asarray(word_counts) > 0] > 1))
 
 

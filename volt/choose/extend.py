@@ -66,7 +66,11 @@ def extend_bpe(
     merged = MergedWords.of(vocabulary, counts)
     adds_atoms = not vocabulary.byte_fallback if new_atoms is None else bool(new_atoms)
     start = _start(merged, _unknown(merged.atoms) if adds_atoms else [])
-    final = _final(vocabulary, start.tokens, start.n_first)
+    final: Flags = np.zeros(len(start.tokens), np.uint8)
+    if vocabulary.marker == "suffix":
+        ends = {token for token in start.tokens[: start.n_first] if token.endswith(SUFFIX)}
+        ends.update(left + right for left, right in vocabulary.merges if right in ends)
+        final[:] = [token in ends for token in start.tokens]
     parts, replaced, left = learn_merges(
         start.words, start.tokens, final, *limits, marker=vocabulary.marker, report=report
     )
@@ -128,14 +132,6 @@ def _renumbered(words: Words, numbers: Ints, news: Mapping[int, int]) -> Words:
     symbols = np.append(numbers, np.int32(-1))[np.maximum(words.symbols, 0)]
     symbols[words.symbols < 0] = np.array([news.get(one, -1) for one in unknown.tolist()], np.int32)[places]
     return Words(*without(symbols < 0, symbols, words.ends, words.counts))
-
-
-def _final(vocabulary: Vocabulary, tokens: Sequence[str], n_first: int) -> Flags:
-    if vocabulary.marker != "suffix":
-        return np.zeros(len(tokens), np.uint8)
-    final = {token for token in tokens[:n_first] if token.endswith(SUFFIX)}
-    final.update(left + right for left, right in vocabulary.merges if right in final)
-    return np.array([token in final for token in tokens], np.uint8)
 
 
 def _candidates(

@@ -38,7 +38,7 @@ def learn_enough(
 
 
 def learned_until_decided(learn: Callable[..., Candidates], model: LanguageModel | None) -> Candidates:
-    """Learn more and more merges until the rules are decided. learn: takes the number of merges"""
+    """Learn more and more merges until the rules are decided."""
     result = learn()
     while result.left != 0 and result.n_merges < MOST_GROWN:
         curve = ExactCurve(result, muv_search(result))

@@ -56,7 +56,7 @@ class RuleReading:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExactCurve:
-    """Candidates, the entropies of all their sizes with lengths by type, and the rules that read them."""
+    """Candidates and the entropies of all their sizes, and the rules that read them."""
 
     candidates: Candidates
     curve: EntropyCurve
@@ -120,7 +120,6 @@ class ExactCurve:
         return RuleReading(size, why, high < KNEE_RANGE[1] and self.candidates.left != 0)
 
     def _types(self, least: int) -> Longs:
-        """Return how many types occur `least` times at every size; of an extension, only new ones."""
         first = self._first
         often = self.candidates.curve(lambda counts, tokens: (counts >= least) & (tokens >= first))
         return often[self._merges_at].astype(np.int64)
@@ -140,10 +139,9 @@ class ExactCurve:
     def _largest(
         self, least: int, share: float, n_types: Longs, which: str, *, closest: bool = False
     ) -> RuleReading:  # fmt: skip
-        """Return the largest size at which a share of types occur `least` times; otherwise the smallest or closest one.
+        """Return the largest size at which a share of types occur `least` times, or the smallest or closest size.
 
-        n_types: the number of types at every size
-        which: this share of types, in words
+        n_types: at every size;  which: this share of types, in words
         """
         # While merges still make tokens that occur `least` times, many rare characters may still reach enough.
         often = self._types(least)

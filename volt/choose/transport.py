@@ -42,8 +42,8 @@ class TransportProblem:
     """Masses to move from rows to columns, and the cost of each move.
 
     cost: (n_rows, n_cols) sparse, ≥ 0; its stored entries, zeros included, are the support, all others are +∞
-    row_mass: (n_rows,) float64, ≥ 0; a row of mass 0 takes no part
-    column_mass: (n_cols,) float64, ≥ 0; a column of mass 0 takes no part
+    row_mass: (n_rows,) float64, ≥ 0; a row of mass 0 is ignored
+    column_mass: (n_cols,) float64, ≥ 0; a column of mass 0 is ignored
     epsilon: ε > 0, in units of cost
     row_tau, column_tau: hardness of the marginals, in (0, 1]; 1 is hard (see `penalty`)
     active_rows, active_columns: bool, whether each has mass and a partner with mass; computed
@@ -106,7 +106,7 @@ def _checked_cost(cost: Matrix) -> Matrix:
         csr = csr.copy()
         csr.sum_duplicates()  # keeps stored zeros, which are legal costs
     legal = (csr.data >= 0) & (csr.data < math.inf)
-    require(legal.all(), "cost holds a negative, NaN or infinite entry; leave infinite costs unstored.")
+    require(legal.all(), "cost contains a negative, NaN or infinite entry; leave infinite costs unstored.")
     return csr
 
 
@@ -151,7 +151,7 @@ class TransportPlan:
     token_mass: (n_cols,) Pᵀ1
     n_iters: iterations that it took
     change: the largest change of log u in the last iteration
-    converged: whether the solver's threshold holds
+    converged: whether the solver reached its threshold
     row_residual, column_residual: the L1 distances of P1 to a and of Pᵀ1 to b, positive for relaxed marginals
 
     >>> problem = TransportProblem(sparse.csr_array([[1.0, 2.0]]), np.array([1.0]), np.array([0.5, 0.5]))
@@ -225,8 +225,12 @@ class Sinkhorn:
         start: potentials of an earlier plan, of which only the row is read, because columns follow from it
         """
         arguments.instance(problem, TransportProblem, "problem", remedy="give a volt.TransportProblem")
-        sides, n_iters = _sides(problem), 1
-        step = _step(sides, _start_row(problem, start))
+        sides, n_iters, row = _sides(problem), 1, np.zeros(int(problem.active_rows.sum()))
+        if start is not None:
+            fits = start.row.shape == problem.row_mass.shape
+            require(fits, f"start.row has shape {start.row.shape}; align it to the {problem.row_mass.size} rows.")
+            row = np.nan_to_num(start.row[problem.active_rows], nan=0.0, posinf=0.0, neginf=0.0)
+        step = _step(sides, row)
         while not (done := _is_done(sides, step, threshold=self.threshold)) and n_iters < self.max_iters:
             step, n_iters = _step(sides, _translated(sides, step), previous=step.change), n_iters + 1
         return _plan(problem, step, sides=sides, n_iters=n_iters, done=done)
@@ -244,7 +248,7 @@ class _Side:
         return cls(log_kernel, like(log_kernel, np.exp(log_kernel.data)), np.log(mass), tau)
 
     def log_sums(self, potential: Floats) -> Floats:
-        """Return log Σ_j K_ij exp(x_j) for every i, entry by entry where doubles cannot hold the product."""
+        """Return log Σ_j K_ij exp(x_j) for every i, entry by entry if the product underflows."""
         top = potential.max()
         sums = self.kernel @ np.exp(potential - top)
         low = np.flatnonzero(sums < _UNDERFLOW)
@@ -312,15 +316,6 @@ def _plan(problem: TransportProblem, step: _Step, *, sides: Sides, n_iters: int,
     return TransportPlan(
         problem, Potentials(row, column), row_mass, token_mass, n_iters, step.change, done, *residuals
     )  # fmt: skip
-
-
-def _start_row(problem: TransportProblem, start: Potentials | None) -> Floats:
-    if start is None:
-        return np.zeros(int(problem.active_rows.sum()))
-    fits = start.row.shape == problem.row_mass.shape
-    require(fits, f"start.row has shape {start.row.shape}; align it to the {problem.row_mass.size} rows.")
-    row = start.row[problem.active_rows]
-    return np.where(np.isfinite(row), row, 0.0)
 
 
 def scattered(values: Floats, active: Mask, *, other: float) -> Floats:

@@ -149,7 +149,7 @@ def _through(place: Destination) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _replaced(place: Destination) -> Iterator[BinaryIO]:
-    """Open a new file that replaces the old one, synced before, as a power cut must leave one of both."""
+    """Open a file that replaces the old one. It is synced before, so that a power cut leaves one of them."""
     old = place.status
     mode = 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o700  # its group may differ
     with temporary_file(place.path, mode) as (handle, path):
@@ -180,7 +180,7 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
 
 
 def retire(path: str | Path, *new: BinaryIO) -> None:
-    """Remove an old main file before new open files replace it and its parts, once these are safely on disk."""
+    """Sync open new files, then remove the old file at `path`, which one of them replaces."""
     for file in new:
         file.flush()
     if url_of(path) is None and (old := _followed(path)).status is not None and not old.is_written_through:
@@ -228,7 +228,7 @@ def new_folder(path: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(OSError):  # it may hold files of other processes
+        with suppress(OSError):  # it may contain files of other processes
             if is_new:
                 path.rmdir()
         raise

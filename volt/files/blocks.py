@@ -320,7 +320,7 @@ def utf8_error(block: Block) -> CorpusError:
 
 
 def smaller_blocks(block: Block, most: int) -> Iterator[Block]:
-    r"""Yield a block with more than `most` lines in parts of at most `most` bytes, or one line.
+    r"""Split a block with more than `most` lines into blocks of at most `most` bytes, or one line.
 
     >>> [part.data for part in smaller_blocks(Block("a.txt", 1, 3, b"x\ny\nz\n", 6), 2)]
     [b'x\n', b'y\n', b'z\n']

@@ -16,7 +16,7 @@ from volt.errors import CorpusError, shown_path
 
 _MOST = 512 << 20  # bytes of a dictionary (xz) or window (zstd): four times the need of their highest levels
 _PIECE = 1 << 20  # bytes of text at a time
-_ZSTD_STEP = 4 << 10  # packed bytes at a time: four bytes may unpack to 128 KB, which zstd returns at once
+_ZSTD_STEP = 4 << 10  # compressed bytes at a time: four may become 128 KB, which zstd returns at once
 
 
 _TOO_LARGE = ("Memory usage limit", "Frame requires too much memory")  # messages of xz and zstd
@@ -52,7 +52,6 @@ def find_decoder(head: bytes) -> StartDecoder | None:
 
 
 def _texts(decoder: Any, data: bytes) -> Iterator[bytes]:
-    """Yield the text of the next bytes of a member."""
     if not hasattr(decoder, "needs_input"):  # zstd, which returns all text at once
         text = decoder.decompress(data)
         yield from (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))

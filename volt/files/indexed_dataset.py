@@ -117,7 +117,7 @@ class IndexedIds:
 
 
 def open_ids(path: str | os.PathLike[str]) -> IndexedIds:
-    """Map NAME.bin and NAME.idx into memory. Raises CorpusError if one is missing or damaged, or holds no ids."""
+    """Map NAME.bin and NAME.idx into memory. Raises CorpusError if one is missing or damaged, or contains no ids."""
     prefix = prefix_of(path)
     index, data = (_mapped(prefix + ending) for ending in (IDX, BIN))
     kind, n, start, n_bounds = _layout(shown_path(prefix + IDX), index)
@@ -187,7 +187,7 @@ def dtype_for(n_ids: int) -> str:
 
 
 def check_dtype(dtype: str, n_ids: int) -> None:
-    """Raise ConfigError unless a dtype holds all ids below `n_ids`."""
+    """Raise ConfigError if an id below `n_ids` is too large for a dtype."""
     most = int(np.iinfo(dtype_of(arguments.choice(dtype, "dtype", tuple(CODES)))).max)
     if n_ids - 1 > most:
         result = f"dtype {dtype!r} allows ids up to {most:,}, but there are ids up to {n_ids - 1:,}"

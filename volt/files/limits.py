@@ -1,4 +1,4 @@
-"""Parse sizes such as 64K, and limit the length of a line, which could otherwise fill the memory when unpacked."""
+"""Limit the length of a line, which could otherwise fill the memory; parse and show sizes such as 64K."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class LineLimit:
         self.most, self.may_be_marked, self.is_broken = checked_max_line(most), may_be_marked, False
 
     def passing(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the pieces, the last one cut within or after a line that is too long."""
+        """Yield the pieces; stop within or after a line that is too long."""
         if self.most is None:
             yield from pieces
             return

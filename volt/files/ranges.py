@@ -23,7 +23,7 @@ from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE, checked_max_line, long_
 from volt.files.utf8 import HEAD_SIZE, refuse_binary
 from volt.urls import plain_path, url_of
 
-_SPAN_STEP, _COUNT_STEP = 1 << 12, 1 << 20  # bytes read at a time to find a cut, or to count lines
+_SPAN_STEP, _COUNT_STEP = 1 << 12, 1 << 20  # bytes read at a time to find a line end, or to count lines
 
 
 class Descriptor:
@@ -46,7 +46,6 @@ class Descriptor:
             raise unreadable(self.path, error, kind=CorpusError) from error
 
     def read_some(self, start: int, size: int) -> bytes:
-        """Return up to `size` bytes, at least one. Raises CorpusError at the end of the file."""
         if not (data := self.read(start, size)):
             raise shortened(self.path)
         return data
@@ -74,7 +73,7 @@ class Descriptor:
 
 @dataclass(frozen=True, slots=True)
 class FileSpan:
-    """A part of a file, whose lines have at most `max_line` bytes."""
+    """Consecutive whole lines of a file, of at most `max_line` bytes each."""
 
     file: Descriptor
     start: int
@@ -112,12 +111,12 @@ class FileSpan:
 
 
 def can_span(path: str) -> bool:
-    """Check whether a file can be cut: a regular, uncompressed, nonempty file."""
+    """Check whether a file can be divided: it is regular, uncompressed and not empty."""
     return open_plain(path) is not None
 
 
 def open_plain(path: str) -> Descriptor | None:
-    """Open a file that can be cut; return None for others."""
+    """Open a file that can be divided; return None for others."""
     if path == "-" or not hasattr(os, "preadv") or not os.path.isfile(path) or not os.path.getsize(path):
         return None
     file = Descriptor(path)
@@ -125,7 +124,7 @@ def open_plain(path: str) -> Descriptor | None:
 
 
 def file_spans(file: str | Descriptor, *, size: int, max_line: int | None = MAX_LINE) -> Iterator[FileSpan]:
-    """Cut a plain file into spans of about `size` bytes, without a byte order mark. Raises CorpusError."""
+    """Divide a plain file into spans of about `size` bytes, without a byte order mark. Raises CorpusError."""
     file, most = Descriptor(file) if isinstance(file, str) else file, checked_max_line(max_line)
     head, end = file.read(0, HEAD_SIZE), os.fstat(file.number)[stat.ST_SIZE]
     refuse_binary(file.path, head)
@@ -145,7 +144,7 @@ _UNKNOWN = 2  # stands for the uncounted number of a line that is not the file's
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """The lines that start in a part of a plain file of `size` bytes."""
+    """The lines that start from byte `start` to byte `stop` of a file of `size` bytes."""
 
     path: str
     start: int
@@ -157,7 +156,7 @@ class FileRange:
 
 
 def ranges_of(path: str, *, size: int = RANGE_SIZE) -> list[FileRange]:
-    """Return ranges of `size` bytes each except the last; [] if the file is smaller or cannot be cut."""
+    """Return ranges of `size` bytes each except the last; [] if the file is smaller or cannot be divided."""
     step = arguments.whole(size, "size", low=1)
     with suppress(CorpusError, OSError):  # raised where it is read
         plain = plain_path(path)

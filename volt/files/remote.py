@@ -105,7 +105,6 @@ def ask(url: str, question: Callable[[Any, str], T]) -> T:
 
 
 def tries() -> Iterator[int]:
-    """Yield the number of each try, from 0, after growing pauses."""
     for number in range(TRIES):
         if number:
             time.sleep(PAUSE * 2 ** (number - 1))

@@ -1,7 +1,7 @@
 """Create temporary files and folders, and lock them; after a kill, a later process removes those without a lock.
 
-A temporary file, such as `.a.txt.00000000.part`, lies in the folder of its output, here `a.txt`. Its name contains a
-small number, so that the next writer of `a.txt` finds it without listing the folder.
+The temporary file of `a.txt` is `.a.txt.00000000.part`. Its number is small, so that the next writer of `a.txt` finds it
+without listing the folder.
 """
 
 from __future__ import annotations
@@ -58,10 +58,7 @@ _LONGEST = 255 - len("..00000000.part")  # bytes of an output's name
 
 @contextmanager
 def temporary_file(place: Path, mode: int) -> Iterator[tuple[int, Path]]:
-    """Create a locked file for the output `place`, in its folder; remove it at the end, unless it was renamed.
-
-    Yields the file's descriptor and path. Raises OSError.
-    """
+    """Create a locked file for the output `place`; yield its descriptor and path; remove it, unless it was renamed."""
     handle, path = _new_file(place, mode)
     try:
         yield handle, path
@@ -111,7 +108,7 @@ def sweep_beside(places: Collection[Path]) -> list[Path]:
 
 
 def _lock(handle: int) -> bool:
-    """Lock a file; False if another process holds it. File systems without locks are accepted."""
+    """Lock a file; return False if another process has locked it. File systems without locks are accepted."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -133,7 +130,6 @@ def _numbered(place: Path) -> list[Path]:
 
 
 def _name(place: Path, number: int) -> Path:
-    """Return the path of an output's temporary file; a digest replaces a long name."""
     own = os.fsencode(place.name)
     name = place.name if len(own) <= _LONGEST else blake2b(own, digest_size=16).hexdigest()
     return place.with_name(f".{name}.{number:08x}.part")

@@ -41,7 +41,7 @@ _LONGEST_SIGNATURE = max(map(len, _SIGNATURES))
 
 
 def refuse_binary(path: str, head: bytes, *, is_all: bool = True) -> None:
-    """Raise CorpusError if a file's first `HEAD_SIZE` bytes are binary. is_all: False if more bytes of these follow"""
+    """Raise CorpusError if a file's first `HEAD_SIZE` bytes are binary. is_all: False before the rest of these"""
     if message := foreign(head) if is_all else _signature(head):
         raise CorpusError(f"{shown_path(path)}: {message}")
 

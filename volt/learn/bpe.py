@@ -135,7 +135,7 @@ def replay_bpe(
     merges: pairs of strings, in order
     marker: "suffix", "prefix" or "none", as the merges are spelled; None as in `learn_bpe`
     report: called with the number of merges done, several times a second
-    Raises CandidateError if a part of a merge is neither an atom nor the result of an earlier merge.
+    Raises CandidateError if a merge joins a token that is neither an atom nor made by an earlier merge.
 
     >>> replay_bpe({"abc": 3}, [("a", "b"), ("ab", "c</w>")]).counts_at(5).tolist()
     [0, 0, 0, 0, 3]
@@ -190,10 +190,7 @@ def _words(counts: WordCounts, marker: Marker, coverage: Coverage | None = None)
 
 
 def atoms_of(counts: WordCounts, marker: Marker, coverage: Coverage | None = None) -> tuple[Longs, Longs, Longs]:
-    """Return the atoms' codes, the ends and the counts of words, without hidden user tokens and uncovered characters.
-
-    Raises CorpusError if 64 bits cannot count the atoms.
-    """
+    """Return the atoms' codes, ends and counts of words, without hidden user tokens and uncovered characters."""
     codes, ends = atom_codes(counts.words, marker=marker)
     n_words = counts.counts.astype(np.int64)
     if coverage is not None or codes.max(initial=0) >> 1 >= FIRST_HIDDEN:
@@ -216,7 +213,7 @@ def is_hidden(codes: Longs) -> NDArray[np.bool_]:
 def without(
     removed: NDArray[np.bool_], symbols: NDArray[Any], ends: Longs, counts: Longs
 ) -> tuple[NDArray[Any], Longs, Longs]:
-    """Remove some symbols from words: the parts on either side become two words."""
+    """Remove some symbols from words, and split the words there."""
     words = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))[~removed]
     starts = np.flatnonzero(np.diff(words + np.cumsum(removed)[~removed], prepend=-1))
     return symbols[~removed], np.append(starts[1:], len(words))[: len(starts)], counts[words[starts]]

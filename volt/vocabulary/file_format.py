@@ -127,7 +127,7 @@ def parsed_json(path: Path, text: str) -> Any:
         return json.loads(text, object_pairs_hook=_unrepeated)
     except (ValueError, RecursionError) as error:
         place = f"{shown_path(path)}:{getattr(error, 'lineno', 1)}"
-        raise VocabularyError(f"{place}: damaged or cut short here ({error}); save it again") from None
+        raise VocabularyError(f"{place}: damaged or truncated here ({error}); save it again") from None
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -233,7 +233,7 @@ def _special(file: VocabularyFile, *, is_plain: bool) -> SpecialTokens:
     texts = texts and all(isinstance(tokens, list) for tokens in listed)
     if set(result) != {*ROLES, *lists} or not texts or not all(isinstance(one, str) for one in chain(*listed)):
         shape = "a list, user" if is_plain else "the lists user and control"
-        raise VocabularyError(f"{file.where('special')}: 'special' must hold unk, bos, eos, pad and {shape}")
+        raise VocabularyError(f"{file.where('special')}: 'special' must contain unk, bos, eos, pad and {shape}")
     special = SpecialTokens(**{**result, **{name: tuple(result[name]) for name in lists}})
     if is_plain and not special.has_four_roles:
         raise VocabularyError(f"{file.where('special')}: a special token is given twice; save it again")
