@@ -82,8 +82,8 @@ class TransportProblem:
         sides = ("row", row_mass, rows, self.row_tau), ("column", column_mass, columns, self.column_tau)
         for name, mass, active, tau in sides:
             stranded = (mass > 0) & ~active
-            found = f"{name} {int(stranded.argmax())} has mass, but no stored cost to a partner with mass"
-            require(tau < 1 or not stranded.any(), f"{found}; add one, set its mass to 0, or {name}_tau below 1.")
+            problem = f"{name} {int(stranded.argmax())} has mass, but no stored cost to a partner with mass"
+            require(tau < 1 or not stranded.any(), f"{problem}; add one, set its mass to 0, or {name}_tau below 1.")
         values = {"cost": cost, "row_mass": row_mass, "column_mass": column_mass}
         for name, value in (values | {"active_rows": rows, "active_columns": columns}).items():
             object.__setattr__(self, name, value)  # the only way to set a field of a frozen dataclass

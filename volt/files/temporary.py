@@ -1,6 +1,6 @@
 """Create temporary files and folders, and lock them; after a kill, a later process removes those without a lock.
 
-The temporary file of `a.txt` is `.a.txt.00000000.part`. Its number is small, so that the next writer of `a.txt` finds it
+The temporary file of `a.txt` is `.a.txt.00000000.part`. The next writer of `a.txt` finds it by its small number,
 without listing the folder.
 """
 

@@ -92,8 +92,8 @@ def _control(head: bytes) -> str | None:
     if len(head) < _LEAST or (_nul_share(head) < _NUL_SHARE and n_control < most * len(head)):
         return None
     share = (n_control + head.count(0)) / len(head)
-    found = f"{share:.0%} of its first {len(head):,} bytes are control characters"
-    return f"looks like binary data ({found}); exclude it, or convert it to UTF-8"
+    shares = f"{share:.0%} of its first {len(head):,} bytes are control characters"
+    return f"looks like binary data ({shares}); exclude it, or convert it to UTF-8"
 
 
 def _is_start_of_utf8(head: bytes) -> bool:

@@ -127,7 +127,7 @@ def parsed_json(path: Path, text: str) -> Any:
         return json.loads(text, object_pairs_hook=_unrepeated)
     except (ValueError, RecursionError) as error:
         place = f"{shown_path(path)}:{getattr(error, 'lineno', 1)}"
-        raise VocabularyError(f"{place}: damaged or truncated here ({error}); save it again") from None
+        raise VocabularyError(f"{place}: damaged or cut short here ({error}); save it again") from None
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

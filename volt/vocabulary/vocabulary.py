@@ -215,7 +215,7 @@ class Vocabulary:
         """
         arguments.choice(order, "order", ("ids", "merges"))
         if clash := next((token for token in self.scaffolding if token in self._reserved), None):
-            raise VocabularyError(f"scaffolding {quoted(clash)} is also a special token; rename the special token")
+            raise VocabularyError(f"scaffolding {quoted(clash)} is spelled like a special token; rename that one")
         tokens = self.tokens + self.scaffolding
         counts = dict(zip(self.tokens, self.counts, strict=True)) if self.counts else {}
         numbered = self.order and self.order + self.scaffolding
