@@ -322,7 +322,7 @@ def _candidates(
     counts: WordCounts, requested: CandidateOptions, model: LanguageModel | None, phases: Phases, learn: Learner
 ) -> Candidates:
     """Return learned merges, or those of a file."""
-    from volt.choose.exact_curve import learned_until_decided
+    from volt.choose.learning import learned_until_decided
 
     if requested.file:
         return _replayed(counts, requested, phases)

@@ -12,10 +12,11 @@ from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.choose import exact_curve
+from volt.choose import rules
 from volt.choose.criteria import entropy, f95
-from volt.choose.exact_curve import ExactCurve, learn_enough
-from volt.choose.rules import EXACT, exact_readings
+from volt.choose.exact_curve import muv_search
+from volt.choose.learning import learn_enough
+from volt.choose.rules import EXACT, ExactCurve, exact_readings
 from volt.choose.search import search
 from volt.count.word_counts import WordCounts
 from volt.learn.bpe import learn_bpe
@@ -28,15 +29,20 @@ WORDS = st.dictionaries(st.text("abcd", min_size=1, max_size=7), st.integers(1, 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rules at the scale of a few words."""
-    monkeypatch.setattr(exact_curve, "LEAST", 10)
-    monkeypatch.setattr(exact_curve, "MEDIAN_COUNT", 12)
-    monkeypatch.setattr(exact_curve, "F95_COUNT", 4)
-    monkeypatch.setattr(exact_curve, "KNEE_RANGE", (8, 24))
+    monkeypatch.setattr(rules, "LEAST", 10)
+    monkeypatch.setattr(rules, "MEDIAN_COUNT", 12)
+    monkeypatch.setattr(rules, "F95_COUNT", 4)
+    monkeypatch.setattr(rules, "KNEE_RANGE", (8, 24))
 
 
 def learned(words: dict[str, int], n_merges: int = 999) -> Candidates:
     """Merges until no pair is left, or as many as asked."""
     return learn_bpe(WordCounts.from_pairs(words), n_merges, min_pair_count=1)
+
+
+def exact_curve(candidates: Candidates) -> ExactCurve:
+    """The curve that the rules read."""
+    return ExactCurve(candidates, muv_search(candidates))
 
 
 def encoded_counts(candidates: Candidates, size: int) -> list[int]:
@@ -62,13 +68,13 @@ def test_utility_is_what_encoding_the_text_at_each_size_tells(words):
     """The first size whose half has an entropy that is less than 8/7 of its own."""
     candidates = learned(words)
     entropies = naive_entropies(candidates)
-    start = max(exact_curve.LEAST, 2 * candidates.n_atoms)
+    start = max(rules.LEAST, 2 * candidates.n_atoms)
     fell = [
         size
         for size in range(start, candidates.n_tokens + 1)
         if (entropies[size // 2] - entropies[size]) < entropies[size // 2] / 8 - 1e-12
     ]
-    found = ExactCurve.of(candidates).utility()
+    found = exact_curve(candidates).utility()
     assert (found.size, found.at_least) == ((fell[0], False) if fell else (candidates.n_tokens, True))
 
 
@@ -90,14 +96,14 @@ def test_fed_and_f95_are_what_encoding_the_text_at_each_size_tells(words):
     candidates = learned(words)
     counts = [np.array(encoded_counts(candidates, size)) for size in range(candidates.n_atoms, candidates.n_tokens + 1)]
     medians = [np.sort(one[one > 0])[::-1][int(np.ceil(0.5 * (one > 0).sum())) - 1] for one in counts]
-    readings = ExactCurve.of(candidates)
+    readings = exact_curve(candidates)
     for found, least, enough in (
         (
             readings.median500(),
-            exact_curve.MEDIAN_COUNT,
-            [bool(median >= exact_curve.MEDIAN_COUNT) for median in medians],
+            rules.MEDIAN_COUNT,
+            [bool(median >= rules.MEDIAN_COUNT) for median in medians],
         ),
-        (readings.f95(), exact_curve.F95_COUNT, [f95(one) >= exact_curve.F95_COUNT for one in counts]),
+        (readings.f95(), rules.F95_COUNT, [f95(one) >= rules.F95_COUNT for one in counts]),
     ):
         last = naive_last(candidates, enough, least)
         assert (last is None) == ("no size" in found.why)
@@ -110,12 +116,12 @@ def test_fed_and_f95_are_what_encoding_the_text_at_each_size_tells(words):
 def test_nothing_beyond_the_pick_moves_it(words, data):
     """Any number of candidates from the pick on gives the same size and reason; with fewer, the pick is at least so."""
     whole = learned(words)
-    readings = exact_readings(ExactCurve.of(whole))
+    readings = exact_readings(exact_curve(whole))
     for rule in ("balanced", "utility", "median500"):
         size = readings[rule].size
         n_merges = data.draw(st.integers(1, whole.n_merges)) if whole.n_merges else 0
         capped = learned(words, n_merges)
-        found = exact_readings(ExactCurve.of(capped))[rule]
+        found = exact_readings(exact_curve(capped))[rule]
         if capped.n_tokens > size:
             assert (found.size, found.why) == (size, readings[rule].why)
         elif capped.n_tokens < size:
@@ -145,7 +151,7 @@ def test_no_size_that_is_asked_for_moves_a_pick(words, data):
 @FEW
 def test_balanced_is_the_larger_and_names_both(words):
     """It picks what one of the two picks, says why as that one does, and names the other."""
-    readings = ExactCurve.of(learned(words))
+    readings = exact_curve(learned(words))
     utility, median500, found = readings.utility(), readings.median500(), readings.balanced()
     assert found.size == max(utility.size, median500.size)
     assert found.why in (
@@ -162,9 +168,9 @@ def test_learning_goes_on_until_the_pick_is_decided(monkeypatch):
     words = {first + second: 1 + i % 7 for i, (first, second) in enumerate(pairwise(syllables * 5))}
     whole, grown = learned(words), learn_enough(words, min_pair_count=1)
     assert 3 < grown.n_merges <= whole.n_merges
-    picked, decided = ExactCurve.of(grown).balanced(), ExactCurve.of(whole).balanced()
+    picked, decided = exact_curve(grown).balanced(), exact_curve(whole).balanced()
     assert picked == decided
-    short = ExactCurve.of(learned(words, 3)).balanced()
+    short = exact_curve(learned(words, 3)).balanced()
     assert short.at_least
     assert short.size < decided.size
 
@@ -179,11 +185,11 @@ def test_more_merges_than_there_are_take_no_room():
 
 def test_a_corpus_with_many_rare_characters_has_enough_later(monkeypatch):
     """Half of the types occur once at first; frequent merges outnumber them; the last size with enough counts."""
-    monkeypatch.setattr(exact_curve, "MEDIAN_COUNT", 50)
+    monkeypatch.setattr(rules, "MEDIAN_COUNT", 50)
     words = {f"{chr(0x4E00 + i)}": 1 for i in range(40)}
     words |= {f"{a}{b}{c}": 60 for a in "abcdefgh" for b in "ijklmnop" for c in "qrstuvwx"}
     candidates = learned(words)
-    found, counts = ExactCurve.of(candidates).median500(), candidates.counts_at(candidates.n_atoms)
+    found, counts = exact_curve(candidates).median500(), candidates.counts_at(candidates.n_atoms)
     assert np.median(counts[counts > 0]) < 50
     assert found.size > candidates.n_atoms
     at = candidates.counts_at(found.size)
@@ -193,6 +199,6 @@ def test_a_corpus_with_many_rare_characters_has_enough_later(monkeypatch):
 def test_the_knee_is_over_a_range_that_is_said():
     """From and to the same sizes, whatever is searched; where the candidates end before, it may be greater."""
     words = {f"{a}{b}{c}": 9 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
-    whole, short = ExactCurve.of(learned(words)).knee(), ExactCurve.of(learned(words, 5)).knee()
+    whole, short = exact_curve(learned(words)).knee(), exact_curve(learned(words, 5)).knee()
     assert "from 13 to 24" in whole.why
     assert (whole.at_least, short.at_least) == (False, True)

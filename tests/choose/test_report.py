@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import volt
-from volt.choose.exact_curve import ExactCurve
+from volt.choose.exact_curve import muv_search
 from volt.choose.report import as_data, as_text, rows_shown
-from volt.choose.rules import supported
-from volt.choose.search import SearchResult
+from volt.choose.rules import ExactCurve
+from volt.choose.search import SearchResult, supported
 from volt.vocabulary import Vocabulary
 
 SYLLABLES = [a + b for a in "klmnprst" for b in "aeiou"]
@@ -80,7 +80,7 @@ def test_support_counts_as_fed_does() -> None:
     """Half of the tokens in use occur as often as the report says, 500 times at the pick of `median500`."""
     for seed in range(12):
         candidates = volt.learn_bpe(words_of(seed, 60 + 7 * seed, 20_000), 200)
-        median500 = ExactCurve.of(candidates).median500()
+        median500 = ExactCurve(candidates, muv_search(candidates)).median500()
         counts = candidates.counts_at(median500.size)
         used = counts[counts > 0]
         count = int(supported(candidates, median500.size).split("occur ")[1].split()[0].replace(",", ""))

@@ -8,8 +8,7 @@ from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.choose.exact_curve import RuleReading
-from volt.choose.rules import AMONG_STEPS, EXACT, Pick, all_picks, parse_rule, rules
+from volt.choose.rules import AMONG_STEPS, EXACT, Pick, RuleReading, all_picks, parse_rule, rules
 from volt.choose.search import search
 from volt.choose.size_steps import SizeStep
 from volt.count.word_counts import WordCounts
@@ -159,5 +158,5 @@ def test_approximate_counts_are_a_warning() -> None:
     """A search of approximate counts gives their bound."""
     counts = WordCounts(WordCounts.from_pairs({"low": 9, "lower": 6}).table, bound=2)
     assert search(learn_bpe(counts, 3)).warnings[-1] == (
-        "counts are approximate: none is too low by more than 2, and none was when words were left out, 0 % of all"
+        "counts are approximate: up to 2 too low, after words were left out, 0 % of all"
     )

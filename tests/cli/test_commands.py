@@ -185,7 +185,7 @@ def test_a_bad_corpus_ends_in_one_message_with_its_place(
         (["--candidates", "-5"], 2, "--candidates -5: give 1 to"),
         (["--candidates", "100000000000"], 2, "--candidates 100000000000: give 1 to"),
         (["--multiple-of", "0"], 2, "multiple-of"),
-        (["--multiple-of", "100"], 1, "multiple_of is 100: 23 ids need 77 more merges"),
+        (["--multiple-of", "100"], 1, "multiple_of is 100, but 23 ids need 77 more merges"),
         (["--candidates", "nowhere.model"], 1, "nowhere.model: cannot be read"),
         (["--epsilon", "0"], 2, "epsilon is 0"),
         (["--epsilon", "nan"], 2, "epsilon is nan"),

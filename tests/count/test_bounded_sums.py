@@ -284,7 +284,9 @@ def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(CorpusError, match="cannot be written there: no such file or directory; set TMPDIR to"):
         SortedRuns(tmp_path / "nowhere").write(part_of({"a": 1}).table)
     monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
-    with pytest.raises(OutputError, match=r"TMPDIR=.*/nowhere: no folder can be made there: no such file or directory"):
+    with pytest.raises(
+        OutputError, match=r"TMPDIR=.*/nowhere: no folder can be created there: no such file or directory"
+    ):
         bounded_sum([part_of({f"word{n}": 1 for n in range(20)})], SMALL, min_count=1)
 
 

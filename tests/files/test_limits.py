@@ -143,7 +143,7 @@ def test_a_dictionary_that_does_not_fit_is_refused(monkeypatch, packer):
     packed = PACKERS[packer](bytes(range(97, 123)) * 100_000)
     start = find_decoder(packed)
     assert start is not None
-    with pytest.raises(CorpusError, match="a: it takes more than 0 MB of memory to unpack; compress it again"):
+    with pytest.raises(CorpusError, match="a: decompression needs more than 0 MB of memory; compress it again"):
         list(decompress([packed], start, path="a"))
 
 
@@ -155,6 +155,8 @@ def test_sizes_as_people_write_them():
     for text in ("", "-1", "1.5M", "M", "x", "٣", "1e6"):
         with pytest.raises(ConfigError, match="give bytes, such as 1000, 64M or 1G, or none for no limit"):
             parse_max_line(text)
-    for value in (-1, True, 1.5, "64M"):
+    with pytest.raises(ConfigError, match="max_line is -1; give 0 or more"):
+        checked_max_line(-1)
+    for value in (True, 1.5, "64M"):
         with pytest.raises(ConfigError, match="give bytes, 1 or more, or None for no limit"):
             checked_max_line(value)  # type: ignore[arg-type]

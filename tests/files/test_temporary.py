@@ -41,4 +41,4 @@ def test_the_folder_that_was_asked_for_is_used_or_refused(tmp_path: Path, monkey
         with pytest.raises(OutputError) as message, scratch_folder():
             pass
         remedy = "set TMPDIR to a folder that can be written"
-        assert str(message.value) == f"TMPDIR={name}: no folder can be made there: {said}; {remedy}"
+        assert str(message.value) == f"TMPDIR={name}: no folder can be created there: {said}; {remedy}"

@@ -194,5 +194,5 @@ def test_what_cannot_be_is_told(sources, options, kind, message):
 def test_unequal_lines_are_told_with_both_numbers():
     """Texts that are no translations line by line have no pieces per line to compare."""
     sources = {**counted({"b": {"low": 1}}, n_lines=1200), **counted({"a": {"low": 1}})}
-    with pytest.raises(ConfigError, match=r"source 'a' has 7 lines and 'b' 1,200, but each line"):
+    with pytest.raises(ConfigError, match=r"source 'a' has 7 lines but 'b' has 1,200; give texts of equally"):
         learn_parity(sources, unit="line")

@@ -93,7 +93,7 @@ def test_a_low_rank_after_a_high_one_counts_at_the_higher_step():
 @pytest.mark.parametrize(
     ("merges", "found"),
     [
-        ([("l", "o"), ("lo", "wer")], "merge 2, 'lo' + 'wer': no character and no earlier merge makes 'wer'"),
+        ([("l", "o"), ("lo", "wer")], "merge 2, 'lo' + 'wer': no earlier merge makes 'wer'"),
         ([("lo", "w</w>"), ("l", "o")], "merge 1"),
         ([("l", "</w>")], "'</w>'"),
         ([("", "l")], "merge 1"),

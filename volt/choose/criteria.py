@@ -23,9 +23,7 @@ Floats = NDArray[np.float64]
 def probs(counts: Numbers) -> Floats:
     """Return P(j) = n_j / Σ n of the tokens that occur."""
     if len(counts) == 0 or not (counts >= 0).all() or not 0 < counts.sum(dtype=float) < np.inf:
-        raise CriterionError(
-            f"these {len(counts)} counts are all zero, or one is negative or not finite; give counts of a real text"
-        )
+        raise CriterionError("all counts are 0, or one is negative or not finite; give the counts of a text")
     positive = counts[counts > 0]
     return np.asarray(positive / positive.sum(dtype=float))
 
@@ -76,9 +74,7 @@ def knee(entropies: Floats, sizes: Longs) -> int:
 def f95(counts: Numbers) -> float:
     """Return the count of the type at the 95th percentile, the most frequent first (Gowda & May 2020)."""
     if len(counts) == 0 or not (np.isfinite(counts) & (counts >= 0)).all():
-        raise CriterionError(
-            f"of {len(counts)} counts one is negative or not finite, or there is none; give the counts of a vocabulary"
-        )
+        raise CriterionError("a count is negative or not finite, or there are no counts; give counts of a vocabulary")
     ordered = np.sort(np.asarray(counts))[::-1]
     return float(ordered[int(np.ceil(0.95 * len(ordered))) - 1])
 
@@ -127,7 +123,7 @@ def fertility(n_pieces: int, n_words: int) -> float:
 
 
 def continued_word_rate(pieces_per_word: Longs, word_counts: Longs) -> float:
-    """Return the share of words that are cut into more than one piece (Rust et al. 2021)."""
+    """Return the share of words that have more than one piece (Rust et al. 2021)."""
     return float(probs(word_counts) @ (np.asarray(pieces_per_word)[np.asarray(word_counts) > 0] > 1))
 
 

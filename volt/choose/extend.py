@@ -66,7 +66,11 @@ def extend_bpe(
     merged = MergedWords.of(vocabulary, counts)
     adds_atoms = not vocabulary.byte_fallback if new_atoms is None else bool(new_atoms)
     start = _start(merged, _unknown(merged.atoms) if adds_atoms else [])
-    final = _final(vocabulary, start.tokens, start.n_first)
+    final: Flags = np.zeros(len(start.tokens), np.uint8)
+    if vocabulary.marker == "suffix":
+        ends = {token for token in start.tokens[: start.n_first] if token.endswith(SUFFIX)}
+        ends.update(left + right for left, right in vocabulary.merges if right in ends)
+        final[:] = [token in ends for token in start.tokens]
     parts, replaced, left = learn_merges(
         start.words, start.tokens, final, *limits, marker=vocabulary.marker, report=report
     )
@@ -130,31 +134,22 @@ def _renumbered(words: Words, numbers: Ints, news: Mapping[int, int]) -> Words:
     return Words(*without(symbols < 0, symbols, words.ends, words.counts))
 
 
-def _final(vocabulary: Vocabulary, tokens: Sequence[str], n_first: int) -> Flags:
-    if vocabulary.marker != "suffix":
-        return np.zeros(len(tokens), np.uint8)
-    final = {token for token in tokens[:n_first] if token.endswith(SUFFIX)}
-    final.update(left + right for left, right in vocabulary.merges if right in final)
-    return np.array([token in final for token in tokens], np.uint8)
-
-
 def _candidates(
     vocabulary: Vocabulary, counts: WordCounts, start: _Start, parts: Ints, replaced: Longs, left: int
 ) -> Candidates:
-    tokens, n_old = list(start.tokens), len(vocabulary.merges)
-    output = [*tokens, *("" for _ in range(len(parts)))]
-    for place, (first, second) in enumerate(parts.tolist(), start=len(tokens)):
-        output[place] = output[first] + output[second]
+    output = list(start.tokens)
+    for first, second in parts.tolist():
+        output.append(output[first] + output[second])
     numbers = {token: number for number, token in enumerate(dict.fromkeys(output))}
     merges = [*vocabulary.merges, *((output[one], output[other]) for one, other in parts.tolist())]
     rows = [(numbers[one], numbers[other], numbers[one + other]) for one, other in merges]
     table = np.array(rows, np.int32).reshape(-1, 3)
-    before = occurrences(start.words, len(tokens))
+    before = occurrences(start.words, len(start.tokens))
     pairs = table[:, :2]
     if vocabulary.merging == "ranks":
         pairs, changes = _ranked(vocabulary, start, merges, table, numbers)
     elif len(numbers) == len(output):
-        steps = np.arange(n_old, len(rows))
+        steps = np.arange(len(vocabulary.merges), len(rows))
         changes = Replacements(steps, steps, replaced)
     else:  # a new merge makes a token that the vocabulary could not reach, and older merges may follow
         changes = traced(start.words, table[:, :2], table[:, 2], None, one_by_one=vocabulary.merging == "steps")

@@ -37,9 +37,7 @@ class LanguageModel:
     def __post_init__(self) -> None:
         params = arguments.number(self.params, "params")
         if not 0 < params < math.inf:
-            raise ConfigError(
-                f"params is {params:g}; give the model's parameters without the embedding, a finite number above 0"
-            )
+            raise ConfigError(f"params is {params:g}; give a finite number above 0, without the embedding")
         object.__setattr__(self, "params", params)  # a frozen dataclass takes them in this way
         object.__setattr__(self, "width", arguments.whole(self.width, "width", low=1, high=_MOST_WIDTH))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -20,29 +20,32 @@ if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
 
 
-def _serving_costs(result: SearchResult, steps: Sequence[SizeStep]) -> list[dict[str, float | None]]:
-    """Return the pieces per byte of text at these sizes, spaces included, and the language model's operations."""
+def _serving_costs(result: SearchResult, steps: Sequence[SizeStep]) -> Iterator[tuple[float, float | None]]:
+    """Yield the pieces per byte of text, spaces included, at each size, and the language model's operations."""
     n_bytes, model = text_bytes(result.candidates.counts), result.model
-    tokens = [step.n_pieces / n_bytes for step in steps]
-    return [
-        {"tokens_per_byte": n, "serving_flops_per_byte": model.flops_per_byte(step.size, n) if model else None}
-        for step, n in zip(steps, tokens, strict=True)
-    ]
+    for step in steps:
+        n_tokens = step.n_pieces / n_bytes
+        yield n_tokens, model.flops_per_byte(step.size, n_tokens) if model else None
 
 
 Seconds = Mapping[str, float]
 
 MOST_ROWS = 10  # of a short table
+_TRANSPORT, _FLOPS = ("iterations", "transport entropy"), ("GFLOP/byte",)  # columns that some tables lack
 
 
 def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str, Any]:
     """Return all values of the report as JSON data. seconds: of each phase"""
-    costs, coverage, counts = _serving_costs(result, result.steps), result.candidates.coverage, result.candidates.counts
-    [best] = _serving_costs(result, [result.best])
+    coverage, counts, measured = result.candidates.coverage, result.candidates.counts, (result.best, *result.steps)
+    steps = [
+        {name: value for name, value in asdict(step).items() if name != "kept"}
+        | {"tokens_per_byte": n_tokens, "serving_flops_per_byte": flops}
+        for step, (n_tokens, flops) in zip(measured, _serving_costs(result, measured), strict=True)
+    ]
     return {
         "signature": result.signature,
         "fingerprint": result.vocabulary.fingerprint,
-        "best": _step_data(result.best, best),
+        "best": steps[0],
         "answer": list(result.answer),
         "composition": result.composition,
         "pick": asdict(result.pick),
@@ -57,17 +60,13 @@ def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str
             "bytes": counts.n_bytes,
         },
         "picks": {rule: asdict(pick) for rule, pick in result.picks.items()},
-        "steps": [_step_data(step, cost) for step, cost in zip(result.steps, costs, strict=True)],
+        "steps": steps[1:],
         "vocabulary": vocabulary_data(result.vocabulary),
         "warnings": list(result.warnings),
         "coverage": asdict(coverage) if coverage else None,
         "cuts": dict(sample_cuts(result.candidates, result.vocabulary)),
         "seconds": dict(seconds or {}),
     }
-
-
-def _step_data(step: SizeStep, cost: Mapping[str, float | None]) -> dict[str, Any]:
-    return {name: value for name, value in asdict(step).items() if name != "kept"} | dict(cost)
 
 
 def vocabulary_data(vocabulary: Vocabulary) -> dict[str, Any]:
@@ -125,29 +124,33 @@ def as_text(
 def _steps_table(result: SearchResult, *, full: bool, hint: str) -> list[RenderableType]:
     from rich.text import Text
 
-    n, picked = len(result.steps), {pick.index for pick in result.picks.values()}
-    shown = range(n) if full else rows_shown(n, picked)
-    more, costs = _cost_columns(result)
-    extra = ("transport entropy", "iterations") * full
-    heads = ("size", "kept", "entropy", "MUV ·10⁶", "pieces", *more, "F95", "Rényi", *extra, "picked by")
-    rows = [
-        (
-            f"{step.size:,}",
-            f"{step.n_kept:,}",
-            f"{step.entropy:.4f}",
-            "" if step.muv is None else f"{step.muv * 1e6:,.1f}",
-            f"{step.n_pieces:,}",
-            *costs[index],
-            f"{step.f95:,.0f}",
-            f"{step.renyi:.3f}",
-            *((f"{step.transport_entropy:.4f}", f"{step.n_iters}{'!' * (not step.converged)}") if full else ()),
-            ", ".join(rule for rule, pick in result.picks.items() if pick.index == index),
-        )
-        for index in shown
-        for step in [result.steps[index]]
+    n, costs = len(result.steps), list(_serving_costs(result, result.steps))
+    shown = range(n) if full else rows_shown(n, {pick.index for pick in result.picks.values()})
+    hidden = {*_TRANSPORT * (not full), *_FLOPS * (result.model is None)}
+    rows = []
+    for index in shown:
+        step, (n_tokens, flops) = result.steps[index], costs[index]
+        row = {
+            "size": f"{step.size:,}",
+            "kept": f"{step.n_kept:,}",
+            "entropy": f"{step.entropy:.4f}",
+            "MUV ·10⁶": "" if step.muv is None else f"{step.muv * 1e6:,.1f}",
+            "pieces": f"{step.n_pieces:,}",
+            "tokens/byte": f"{n_tokens:.4f}",
+            "GFLOP/byte": f"{(flops or 0) / 1e9:#.3g}",
+            "F95": f"{step.f95:,.0f}",
+            "Rényi": f"{step.renyi:.3f}",
+            "transport entropy": f"{step.transport_entropy:.4f}",
+            "iterations": f"{step.n_iters}{'!' * (not step.converged)}",
+            "picked by": ", ".join(rule for rule, pick in result.picks.items() if pick.index == index),
+        }
+        rows.append({head: cell for head, cell in row.items() if head not in hidden})
+    heads = list(rows[0])
+    spare = [
+        heads.index(head) for head in (*_TRANSPORT, "kept", "F95", "Rényi", "tokens/byte", *_FLOPS) if head in heads
     ]
-    spare = [heads.index(name) for name in (*reversed(extra), "kept", "F95", "Rényi", *more)]
-    grid = Grid(heads, rows, range(len(heads) - 1), strong=shown.index(result.pick.index), spare=spare)
+    cells, strong = [list(row.values()) for row in rows], shown.index(result.pick.index)
+    grid = Grid(heads, cells, range(len(heads) - 1), strong=strong, spare=spare)
     searched = result.searched
     note = (
         f"MUV, and the rules muv, renyi and tokens, compare the {counted(len(searched), 'size')} searched, "
@@ -165,12 +168,3 @@ def rows_shown(n: int, picked: Collection[int], *, most: int = MOST_ROWS) -> Seq
         before, after = max(pairwise(sorted(shown)), key=lambda gap: gap[1] - gap[0])
         shown.add((before + after) // 2)
     return sorted(shown)
-
-
-def _cost_columns(result: SearchResult) -> tuple[list[str], list[list[str]]]:
-    costs = _serving_costs(result, result.steps)
-    cells = [[f"{cost['tokens_per_byte']:.4f}"] for cost in costs]
-    if result.model is None:
-        return ["tokens/byte"], cells
-    flops = [f"{(cost['serving_flops_per_byte'] or 0) / 1e9:#.3g}" for cost in costs]
-    return ["tokens/byte", "GFLOP/byte"], [[*row, cell] for row, cell in zip(cells, flops, strict=True)]

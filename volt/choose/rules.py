@@ -1,4 +1,4 @@
-"""Candidates and size steps → the size that each rule picks, why, and how far the pick can be trusted.
+"""Candidates and size steps → the size that each rule picks, and why.
 
 balanced   the larger of utility and median500 (the default)
 utility    the first size at which doubling lowered the entropy by less than 1/8 of its value
@@ -10,27 +10,164 @@ renyi      the greatest Rényi efficiency, α = 2.5 (Zouhar et al. 2023)
 tokens     the fewest pieces in the corpus, so always the largest size
 scaling    the size that a language model deserves (Tao et al. 2024)
 fixed:N    N tokens
+
+balanced, utility, median500, knee, f95 and scaling do not depend on the searched sizes. For an extended vocabulary, the
+smallest size is the number of tokens that its merges make, and median500 and f95 count new tokens alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volt import arguments
-from volt.choose.exact_curve import MEDIAN_COUNT, ExactCurve, RuleReading
+from volt.choose.criteria import knee
+from volt.choose.exact_curve import EntropyCurve
 from volt.choose.language_model import LanguageModel
 from volt.choose.size_steps import SizeStep
-from volt.count.corpus_statistics import unspaced, warning
 from volt.display import counted
 from volt.errors import ConfigError
 from volt.learn.candidates import Candidates
 
 DEFAULT = "balanced"
 SCALING = "scaling"
+
+Longs = NDArray[np.int64]
+
+MEDIAN_COUNT, MEDIAN_SHARE = 500, 0.5
+F95_COUNT, F95_SHARE = 100, 0.95
+UTILITY = 1 / 8  # of the entropy, for a doubling of the size
+LEAST = 1_000  # tokens: the smallest size that the rule utility may pick
+KNEE_RANGE = 1_000, 30_000  # tokens
+
+
+@dataclass(frozen=True, slots=True)
+class RuleReading:
+    """The pick of a rule on the curve; `at_least` if the candidates end before the rule is decided."""
+
+    size: int
+    why: str
+    at_least: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExactCurve:
+    """Candidates and the entropies of all their sizes, and the rules that read them."""
+
+    candidates: Candidates
+    curve: EntropyCurve
+
+    def balanced(self) -> RuleReading:
+        """Return the larger of `utility` and `median500`; for an extension `median500`."""
+        utility, median500 = self.utility(), self.median500()
+        if self.candidates.extends:
+            why = "for an extension balanced leaves utility out, because few extensions double a vocabulary"
+            return replace(median500, why=f"{median500.why}; {why}")
+        if utility.at_least or utility.size > median500.size:
+            return replace(utility, why=f"{utility.why} (utility; median500 is not larger)")
+        return replace(median500, why=f"{median500.why} (median500; utility is not larger)")
+
+    def utility(self) -> RuleReading:
+        """Return the first size S ≥ max(1,000, 2 A) whose last doubling lowered the entropy by less than 1/8.
+
+        A is the smallest size.
+        """
+        low, size, entropies = self.candidates.smallest, self.candidates.n_tokens, self.curve.entropies
+        start = max(LEAST, 2 * low)
+        if size < start:
+            return RuleReading(size, f"the {size:,} tokens learned end before {start:,}, where the rule begins", True)
+        sizes = np.arange(start, size + 1)
+        before = entropies[sizes // 2 - low]
+        falls = np.where(before > 0, 1 - entropies[sizes - low] / np.where(before > 0, before, 1), 0.0)
+        if (falls < UTILITY).any():
+            why = f"the first size from {start:,} on at which the last doubling lowered the entropy by less than 1/8"
+            return RuleReading(int(sizes[np.argmax(falls < UTILITY)]), f"{why} of its value")
+        why = (
+            f"every doubling up to {size:,} tokens lowers the entropy by {100 * falls.min():.3g} % of its value or more"
+        )
+        return RuleReading(size, f"{why}, not yet by less than 1/8", True)
+
+    def median500(self) -> RuleReading:
+        """Return the largest size at which half of the tokens in use occur at least 500 times."""
+        return self._largest(MEDIAN_COUNT, MEDIAN_SHARE, self._types(1), f"half of the {self._kind}s in use")
+
+    def f95(self) -> RuleReading:
+        """Return the largest size at which 95 % of the tokens occur 100 times (Gowda & May 2020), or the closest."""
+        n_types = self.curve.sizes - self._first
+        return self._largest(F95_COUNT, F95_SHARE, n_types, f"95 % of the {self._kind}s", closest=True)
+
+    def scaling(self, model: LanguageModel) -> RuleReading:
+        """Return the size that a language model deserves (Tao et al. 2024), whatever the corpus."""
+        size, low, high = model.size, self.candidates.smallest, self.candidates.n_tokens
+        why = f"{model.params:g} parameters of width {model.width:,} deserve {size:,} tokens"
+        if size < low:
+            least = "tokens that are extended" if self.candidates.extends else "atoms"
+            return RuleReading(low, f"{why}, fewer than the {low:,} {least}")
+        return RuleReading(min(size, high), why, at_least=size > high)
+
+    def knee(self) -> RuleReading:
+        """Return where the entropy lies farthest below the chord from 1,000 to 30,000 tokens."""
+        smallest = self.candidates.smallest
+        low, high = (min(max(bound, smallest), self.candidates.n_tokens) for bound in KNEE_RANGE)
+        low = low if low < high else smallest
+        within = slice(low - smallest, high + 1 - smallest)
+        size = low + knee(self.curve.entropies[within], self.curve.sizes[within])
+        why = f"the entropy lies farthest below the straight line from {low:,} to {high:,} tokens"
+        return RuleReading(size, why, high < KNEE_RANGE[1] and self.candidates.left != 0)
+
+    def _types(self, least: int) -> Longs:
+        first = self._first
+        often = self.candidates.curve(lambda counts, tokens: (counts >= least) & (tokens >= first))
+        return often[self._merges_at].astype(np.int64)
+
+    @property
+    def _merges_at(self) -> Longs:
+        return np.searchsorted(self.candidates.sizes_after(), self.curve.sizes, side="right") - 1
+
+    @property
+    def _first(self) -> int:
+        return self.candidates.smallest if self.candidates.extends else 0
+
+    @property
+    def _kind(self) -> str:
+        return "new token" if self.candidates.extends else "token"
+
+    def _largest(
+        self, least: int, share: float, n_types: Longs, which: str, *, closest: bool = False
+    ) -> RuleReading:  # fmt: skip
+        """Return the largest size at which a share of types occur `least` times, or the smallest or closest size.
+
+        n_types: at every size;  which: this share of types, in words
+        """
+        # While merges still make tokens that occur `least` times, many rare characters may still reach enough.
+        often = self._types(least)
+        enough = (often >= np.ceil(share * n_types)) & (n_types > 0)
+        faded = np.flatnonzero(~enough & (self._merges_at >= self._faded(least)))
+        enough = enough[: faded[0]] if len(faded) else enough
+        undecided = not len(faded) and self.candidates.left != 0
+        if enough.any():
+            index, why = np.flatnonzero(enough)[-1], f"the largest size at which {which} occur {least} times or more"
+            undecided &= bool(enough[-1])
+        else:
+            shares = often / np.maximum(n_types, 1)
+            index, why = np.argmax(shares) if closest else 0, f"at no size do {which} occur {least} times"
+            why += f"; this comes closest, with {100 * shares.max():.0f} %" * closest
+        return RuleReading(int(self.curve.sizes[index]), why, undecided)
+
+    def _faded(self, least: int) -> int:
+        """Return after how many merges no merge makes a token that occurs so often."""
+        parts, gains = self.candidates.parts, self.candidates.gains()
+        extends = self.candidates.extends
+        gains[: len(extends.vocabulary.merges) if extends else 0] = least  # these merges belong to every size
+        faded = np.flatnonzero((gains < least) & (parts[:, 0] != parts[:, 1]))  # without overlaps ("aaa")
+        if len(faded):
+            return int(faded[0])
+        known = self.candidates.left is not None and self.candidates.left < least
+        return len(gains) if known else len(gains) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +265,9 @@ def checked_model(model: LanguageModel | None, select: str = "") -> LanguageMode
     return None
 
 
-def exact_readings(readings: ExactCurve, model: LanguageModel | None = None) -> dict[str, RuleReading]:
-    result = {rule: read(readings) for rule, read in EXACT.items()}
-    return result if model is None else {**result, SCALING: readings.scaling(model)}
+def exact_readings(curve: ExactCurve, model: LanguageModel | None = None) -> dict[str, RuleReading]:
+    result = {rule: read(curve) for rule, read in EXACT.items()}
+    return result if model is None else {**result, SCALING: curve.scaling(model)}
 
 
 def all_picks(
@@ -151,55 +288,3 @@ def all_picks(
     if fixed is not None:
         picks[f"fixed:{fixed}"] = Pick(f"fixed:{fixed}", at[fixed], fixed, "as asked", on_edge=False)
     return picks
-
-
-FAIR_COUNT = 50
-SMALL_CORPUS = 100_000  # words; in fewer, all but the commonest tokens occur a handful of times
-
-
-def supported(candidates: Candidates, size: int) -> str:
-    """Return how often half of the tokens in use occur at least, and how well that supports the size."""
-    counts = candidates.counts_at(size)[candidates.smallest if candidates.extends else 0 :]
-    used = np.sort(counts[counts > 0])
-    median = int(used[len(used) // 2]) if len(used) else 0  # the upper one of two, as in median500
-    degree = "good" if median >= MEDIAN_COUNT else "fair" if median >= FAIR_COUNT else "weak"
-    kind = "new token" if candidates.extends else "token"
-    return f"{degree} support: half of the {kind}s in use occur {counted(median, 'time')} or more"
-
-
-def caveats(candidates: Candidates, steps: Sequence[SizeStep], searched: Sequence[int], pick: Pick) -> Iterator[str]:
-    """Yield warnings about the result, each with a remedy."""
-    if pick.at_least:
-        if candidates.left == 0:
-            undecided = f"no pair is left to merge after {candidates.n_tokens:,} tokens. Give more text"
-        else:
-            undecided = f"the candidates end at {candidates.n_tokens:,} tokens. Learn more merges"
-        yield f"{pick.rule} picks {pick.size_text}: {undecided}"
-    elif pick.on_edge and len(searched) > 1:
-        yield (
-            f"{pick.rule} picks {pick.size:,}, on the edge of the searched range {searched[0]:,} to "
-            f"{searched[-1]:,}: the range decides, not the corpus. Widen it, or choose another rule"
-        )
-    if failed := [step for step in steps if not step.converged]:
-        result = f"{len(failed)} of {len(steps)} transports did not converge, first at {failed[0].size:,}"
-        yield f"{result}: {failed[0].remedy}"
-    counts = candidates.counts
-    if text := unspaced(counts):
-        yield warning(text)
-    elif counts.total < SMALL_CORPUS:
-        yield (
-            f"{counts.total:,} words are a tiny corpus: most tokens rest on a few occurrences. "
-            "Expect another choice from more text"
-        )
-    if counts.n_left_out or counts.bound:
-        share = f"{100 * counts.n_left_out / (counts.n_left_out + counts.total):.3g} % of all"
-        if counts.bound:
-            yield (
-                f"counts are approximate: none is too low by more than {counts.bound:,}, and none was when words were "
-                f"left out, {share}"
-            )
-        else:
-            yield f"words that occur too rarely were left out, {share}"
-    if n_bad := counts.n_bad_lines:
-        were = "was" if n_bad == 1 else "were"
-        yield f"{counted(n_bad, 'line')} {were} not UTF-8 and {were} repaired or skipped"

@@ -12,18 +12,18 @@ import numpy as np
 
 from volt import arguments
 from volt.arguments import shortened
-from volt.choose.exact_curve import EntropyCurve, ExactCurve, muv_search
+from volt.choose.exact_curve import EntropyCurve, muv_search
 from volt.choose.language_model import LanguageModel
 from volt.choose.rules import (
     DEFAULT,
+    MEDIAN_COUNT,
+    ExactCurve,
     Pick,
     all_picks,
     as_rule,
-    caveats,
     checked_model,
     exact_readings,
     parse_rule,
-    supported,
 )
 from volt.choose.size_steps import (
     SearchParameters,
@@ -37,6 +37,7 @@ from volt.choose.size_steps import (
     too_few,
 )
 from volt.choose.vocabulary_at import vocabulary_at
+from volt.count.corpus_statistics import unspaced, warning
 from volt.display import counted, html_curve, html_note, html_page, html_table
 from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError
@@ -68,11 +69,9 @@ def sample_cuts(candidates: Candidates, vocabulary: Vocabulary, *, n_words: int 
 
 def readable_cuts(cuts: Iterable[tuple[str, Iterable[str]]], vocabulary: Vocabulary) -> Iterator[tuple[str, str]]:
     """Yield words with their pieces, joined by bars, as readable text without markers."""
+    is_bytes = vocabulary.pretokenizer.is_bytes
     for word, pieces in cuts:
-        if vocabulary.pretokenizer.is_bytes:
-            yield _without_space([word]), _without_space(pieces)
-        else:
-            yield word, cut(pieces)
+        yield (_without_space([word]), _without_space(pieces)) if is_bytes else (word, _without_markers(pieces))
 
 
 def _without_space(pieces: Iterable[str]) -> str:
@@ -80,10 +79,56 @@ def _without_space(pieces: Iterable[str]) -> str:
     return "|".join(text for text in (first.removeprefix(" "), *others) if text)
 
 
-def cut(pieces: Iterable[str]) -> str:
-    """Join pieces in readable form, with a bar between two and without markers."""
+def _without_markers(pieces: Iterable[str]) -> str:
     texts = [piece.removesuffix(SUFFIX) for piece in pieces]
     return "|".join(text for text in texts if text).removeprefix(PREFIX)
+
+
+FAIR_COUNT = 50
+SMALL_CORPUS = 100_000  # words; in fewer, all but the commonest tokens occur a handful of times
+
+
+def supported(candidates: Candidates, size: int) -> str:
+    """Return how often half of the tokens in use occur at least, and how well that supports the size."""
+    counts = candidates.counts_at(size)[candidates.smallest if candidates.extends else 0 :]
+    used = np.sort(counts[counts > 0])
+    median = int(used[len(used) // 2]) if len(used) else 0  # the upper one of two, as in median500
+    degree = "good" if median >= MEDIAN_COUNT else "fair" if median >= FAIR_COUNT else "weak"
+    kind = "new token" if candidates.extends else "token"
+    return f"{degree} support: half of the {kind}s in use occur {counted(median, 'time')} or more"
+
+
+def caveats(candidates: Candidates, steps: Sequence[SizeStep], searched: Sequence[int], pick: Pick) -> Iterator[str]:
+    """Yield warnings about the result, each with a remedy."""
+    if pick.at_least:
+        n = candidates.n_tokens
+        ended = f"no pair is left to merge after {n:,} tokens. Give more text"
+        undecided = f"the candidates end at {n:,} tokens. Learn more merges"
+        yield f"{pick.rule} picks {pick.size_text}: {ended if candidates.left == 0 else undecided}"
+    elif pick.on_edge and len(searched) > 1:
+        yield (
+            f"{pick.rule} picks {pick.size:,}, on the edge of the searched range {searched[0]:,} to "
+            f"{searched[-1]:,}: the range decides, not the corpus. Widen it, or choose another rule"
+        )
+    if failed := [step for step in steps if not step.converged]:
+        first, n = failed[0], len(failed)
+        yield f"{n} of {len(steps)} transports did not converge, first at {first.size:,}: {first.remedy}"
+    counts = candidates.counts
+    if text := unspaced(counts):
+        yield warning(text)
+    elif counts.total < SMALL_CORPUS:
+        yield (
+            f"{counts.total:,} words are a tiny corpus: most tokens rest on a few occurrences. "
+            "Expect another choice from more text"
+        )
+    share = f"{100 * counts.n_left_out / max(1, counts.n_left_out + counts.total):.3g} % of all"
+    if counts.bound:
+        yield f"counts are approximate: up to {counts.bound:,} too low, after words were left out, {share}"
+    elif counts.n_left_out:
+        yield f"words that occur too rarely were left out, {share}"
+    if n_bad := counts.n_bad_lines:
+        were = "was" if n_bad == 1 else "were"
+        yield f"{counted(n_bad, 'line')} {were} not UTF-8 and {were} repaired or skipped"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,10 +245,8 @@ def search(
     <Vocabulary: 15 tokens, 7 merges, suffix, whitespace>
     """
     if not arguments.instance(candidates, Candidates, "candidates", call="volt.search({})").n_merges:
-        raise CandidateError(
-            f"nothing to merge: in {candidates.counts.total:,} words no pair of characters occurs often enough; "
-            "give more text, or lower min_pair_count"
-        )
+        message = "nothing to merge: no pair of characters occurs often enough; give more text, or lower min_pair_count"
+        raise CandidateError(message)
     if candidates.extends and (special or byte_fallback):
         name = "special" if special else "byte_fallback"
         raise ConfigError(f"{name} is given; but the extended vocabulary keeps its own; remove it")
@@ -215,7 +258,7 @@ def search(
     searched = checked_sizes(candidates, default_sizes(candidates) if sizes is None else sizes)
     requested = [] if fixed is None else [checked_size(candidates, fixed)]
     curve = muv_search(candidates)
-    readings = exact_readings(ExactCurve.of(candidates, curve), model)
+    readings = exact_readings(ExactCurve(candidates, curve), model)
     measured = sorted({*searched, *requested, *(one.size for one in readings.values())})
     steps = tuple(size_steps(candidates, measured, grid=searched, parameters=parameters, report=report))
     picks = all_picks(steps, readings, searched=searched, fixed=fixed)
@@ -251,12 +294,8 @@ def _rounded_up(
     vocabulary = make(best)
     while missing := -len(vocabulary.pieces) % multiple_of:
         if best.size + missing > candidates.n_tokens:
-            raise too_few(
-                candidates,
-                f"multiple_of is {multiple_of}: {len(vocabulary.pieces):,} ids need {missing:,} more merges, but the "
-                f"candidates end after {candidates.n_tokens - best.size:,}; remove it",
-                size=best.size + missing,
-            )
+            message = f"multiple_of is {multiple_of}, but {len(vocabulary.pieces):,} ids need {missing:,} more merges"
+            raise too_few(candidates, f"{message}; remove it", size=best.size + missing)
         retained = np.concatenate([best.kept, np.ones(missing, bool)])
         [best] = size_steps(candidates, [len(retained)], parameters=parameters, kept=retained)
         vocabulary = make(best)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,61 +32,41 @@ if TYPE_CHECKING:
 _Entry = tuple[int, int, int]  # pieces more, pieces, − number of a token
 
 
-@dataclass(slots=True)
 class Drops:
-    """The tokens of a vocabulary while some are dropped, numbered as by `MergeTables`.
+    """The tokens of a vocabulary while some are dropped, at first none. `MergeTables` numbers them.
 
-    in_use: whether each is a token (retained), or a merge makes it on the way to one
+    retained: whether each is a token;  in_use: whether each is a token, or a merge makes it on the way to one
     first_parts, parts: the two that each is split back into; all that any merge makes it from
     needs: how many others in use are merged from it;  closed: whether these need it as a token
     """
 
-    old: Vocabulary
-    tokens: tuple[str, ...]
-    retained: list[bool]
-    in_use: list[bool]
-    counts: list[int]
-    n_unknown: int
-    first_parts: list[tuple[int, int] | None]
-    parts: list[set[int]]
-    needs: list[int]
-    fixed: list[bool]
-    closed: bool
-
-    @classmethod
-    def of(
-        cls, vocabulary: Vocabulary, counts: WordCounts, *, closed: bool = False, keep_atoms: bool = True
-    ) -> Drops:  # fmt: skip
-        """Start with nothing dropped. Scaffolding remains scaffolding."""
+    def __init__(
+        self, vocabulary: Vocabulary, counts: WordCounts, *, closed: bool = False, keep_atoms: bool = True
+    ) -> None:  # fmt: skip
         merged = MergedWords.of(vocabulary, counts)
-        tables = merged.tables
-        n, numbers = len(tables.tokens), {token: number for number, token in enumerate(tables.tokens)}
-        parts: list[set[int]] = [set() for _ in range(n)]
-        needs = [0] * n
+        tables, words = merged.tables, merged.words
+        keys, numbers = tables.parts.tolist(), {token: number for number, token in enumerate(tables.tokens)}
+        self.old, self.tokens, self.closed = vocabulary, tables.tokens, closed
+        self.retained: list[bool] = (tables.retained > 0).tolist()
+        self.in_use = [True] * len(keys)
+        self.counts: list[int] = merged.token_counts().tolist()
+        self.n_unknown = int(np.repeat(words.counts, np.diff(words.ends, prepend=0))[words.symbols < 0].sum())
+        self.first_parts = [None if key < 0 else (key >> 32, key & 0xFFFFFFFF) for key in keys]
+        self.parts: list[set[int]] = [set() for _ in keys]
         for left, right in vocabulary.merges:
-            parts[numbers[left + right]] |= {numbers[left], numbers[right]}
+            self.parts[numbers[left + right]] |= {numbers[left], numbers[right]}
         if vocabulary.merging == "ranks":  # where what joins need not be what the merge says
             for token, pair in _last_joins(vocabulary):
-                parts[numbers[token]] |= {numbers[part] for part in pair}
-        for part in (part for result in parts for part in result):
-            needs[part] += 1
-        for token in vocabulary.scaffolding:
-            needs[numbers[token]] += 1
-        keys = tables.parts.tolist()
-        occur = occurrences(merged.atoms, n) > 0
-        is_atom = [key < 0 and number < len(tables.codes) for number, key in enumerate(keys)]
+                self.parts[numbers[token]] |= {numbers[part] for part in pair}
+        needed = Counter(chain(*self.parts, map(numbers.__getitem__, vocabulary.scaffolding)))
+        self.needs = [needed[number] for number in range(len(keys))]
         always = keep_atoms or vocabulary.pretokenizer.is_bytes
-        times = np.repeat(merged.words.counts, np.diff(merged.words.ends, prepend=0))
-        drops = cls(
-            vocabulary, tables.tokens, (tables.retained > 0).tolist(), [True] * n, merged.token_counts().tolist(),
-            int(times[merged.words.symbols < 0].sum()),
-            [None if key < 0 else (key >> 32, key & 0xFFFFFFFF) for key in keys], parts, needs,
-            [is_atom[number] and (always or bool(occur[number])) for number in range(n)], closed,
-        )  # fmt: skip
-        for number in reversed(range(n)):
-            if not drops.retained[number] and drops.first_parts[number] is not None:
-                drops._split_back(number)
-        return drops
+        occur = always | (occurrences(merged.atoms, len(keys)) > 0)
+        self.fixed = [key < 0 and bool(occur[number]) for number, key in enumerate(keys[: len(tables.codes)])]
+        self.fixed += [False] * (len(keys) - len(self.fixed))
+        for number in reversed(range(len(keys))):
+            if not self.retained[number] and self.first_parts[number] is not None:
+                self._split_back(number)
 
     @property
     def n_pieces(self) -> int:
@@ -239,11 +219,11 @@ def shrink(
     n_ids = len(vocabulary.ids)
     if to > n_ids:
         raise VocabularyError(f"to is {to:,}, but the vocabulary has {counted(n_ids, 'id')}; give {n_ids:,} or fewer")
-    drops = Drops.of(vocabulary, counts, closed=closed, keep_atoms=keep_atoms)
+    drops = Drops(vocabulary, counts, closed=closed, keep_atoms=keep_atoms)
     before = drops.n_pieces
     if drops.drop(n_ids - to) < n_ids - to:
         raise _too_few(drops, to, closed=closed, keep_atoms=keep_atoms)
-    exact = Drops.of(drops.vocabulary(), counts)
+    exact = Drops(drops.vocabulary(), counts)
     values = {"ids": n_ids, "fingerprint": vocabulary.fingerprint, "corpus": counts.fingerprint}
     left = replace(exact.vocabulary(), provenance={**vocabulary.provenance, "shrunk_from": values})
     new_ids = np.array([left.ids.get(piece, -1) for piece in vocabulary.pieces], np.int64)
@@ -252,17 +232,16 @@ def shrink(
 
 def _too_few(drops: Drops, to: int, *, closed: bool, keep_atoms: bool) -> VocabularyError:
     left = drops.vocabulary()
-    n, kinds = len(left.ids), Counter(left.kinds)
-    atoms = set(left.atoms)
-    n_atoms = sum(token in atoms for token in left.tokens)
-    values = {"special token": n - kinds["token"] - kinds["byte"] - kinds["marker"], "byte token": kinds["byte"]}
-    values["lone end of a word"] = kinds["marker"]
-    values |= {"atom": n_atoms, "token of which others are made": kinds["token"] - n_atoms}
-    what = ", ".join(
-        counted(number, name, name.replace("token", "tokens") if "token " in name else "")
-        for name, number in values.items()
-        if number
-    )
+    n, kinds, n_atoms = len(left.ids), Counter(left.kinds), len({*left.atoms} & {*left.tokens})
+    n_special = n - kinds["token"] - kinds["byte"] - kinds["marker"]
+    parts = [
+        (n_special, "special token", ""),
+        (kinds["byte"], "byte token", ""),
+        (kinds["marker"], "lone end of a word", ""),
+        (n_atoms, "atom", ""),
+        (kinds["token"] - n_atoms, "token of which others are made", "tokens of which others are made"),
+    ]
+    what = ", ".join(counted(*part) for part in parts if part[0])
     ways = [f"give {n:,} or more", *(["leave out closed"] * closed), *(["pass"] * keep_atoms)]
     return VocabularyError(
         f"to is {to:,}, but at least {counted(n, 'id')} must remain: {what}; {', or '.join(ways)}",

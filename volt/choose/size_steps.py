@@ -59,22 +59,14 @@ def checked_sizes(candidates: Candidates, sizes: Sequence[int]) -> list[int]:
 
 def checked_size(candidates: Candidates, size: int) -> int:
     if candidates.extends and size < candidates.smallest:
-        raise CandidateError(
-            f"size {size} is below the {candidates.smallest} tokens that are extended, those that it only makes on "
-            f"the way and new atoms included; start at {candidates.smallest} or more"
-        )
+        raise CandidateError(f"size {size} is below the {candidates.smallest} tokens that are extended; raise it")
     if size < candidates.n_atoms:
-        raise CandidateError(
-            f"size {size} is below the {candidates.n_atoms} atoms of this corpus, which every vocabulary contains; "
-            f"start at {candidates.n_atoms} or more, or drop rare characters with min_count"
-        )
+        raise CandidateError(f"size {size} is below the {candidates.n_atoms} atoms; raise it, or drop rare characters")
     if size > candidates.n_tokens:
-        raise too_few(
-            candidates,
-            f"size {size} is above the {candidates.n_tokens} tokens that {candidates.n_merges} merges make; "
-            f"stop at {candidates.n_tokens} or less",
-            size=size,
+        message = (
+            f"size {size} is above the {candidates.n_tokens} tokens that {candidates.n_merges} merges make; lower it"
         )
+        raise too_few(candidates, message, size=size)
     return size
 
 
@@ -133,12 +125,9 @@ class SearchParameters:
         for name, high in (("row_tau", 1), ("column_tau", 1), ("epsilon", 1e6), ("threshold", 1)):
             if not 0 < arguments.number(getattr(self, name), name) <= high:
                 raise ConfigError(f"{name} is {getattr(self, name)}; give a number above 0 and at most {high:g}")
-        share, max_iters = arguments.number(self.min_share, "min_share"), arguments.whole(self.max_iters, "max_iters")
-        if not 0 <= share <= 1 or max_iters < 1:
-            raise ConfigError(
-                f"min_share is {self.min_share}, max_iters is {self.max_iters}; "
-                "give a share from 0 to 1 and at least 1 iteration"
-            )
+        arguments.whole(self.max_iters, "max_iters", low=1)
+        if not 0 <= arguments.number(self.min_share, "min_share") <= 1:
+            raise ConfigError(f"min_share is {self.min_share}; give a number from 0 to 1")
 
     @property
     def signature(self) -> str:
@@ -253,21 +242,17 @@ def _characters(candidates: Candidates) -> list[str]:
     return list(dict.fromkeys(atom[0] for atom in candidates.tokens[: candidates.n_atoms]))
 
 
-def _flags(plan: TransportPlan, always: Flags, *, min_share: float) -> Flags:
-    mass = plan.token_mass
-    retained = (mass >= min_share * plan.problem.column_mass) & ((mass > 0) | (min_share == 0))
-    retained[: len(always)] = always
-    if not mass[retained].any():
-        raise ConfigError(f"min_share {min_share} drops every token that carries mass; give a smaller one")
-    return retained
-
-
 def _step(
     candidates: Candidates, counts: NDArray[np.int64], plan: TransportPlan, previous: SizeStep | None,
     parameters: SearchParameters, kept: Flags | None,
 ) -> SizeStep:  # fmt: skip
     size, lengths, always = len(counts), candidates.lengths[: len(counts)], candidates.kept_always
-    kept = _flags(plan, always, min_share=parameters.min_share) if kept is None else kept
+    if kept is None:
+        mass, share = plan.token_mass, parameters.min_share
+        kept = (mass >= share * plan.problem.column_mass) & ((mass > 0) | (share == 0))
+        kept[: len(always)] = always
+        if not mass[kept].any():
+            raise ConfigError(f"min_share {share} drops every token that carries mass; give a smaller one")
     transported = entropy(plan.token_mass[kept], lengths[kept], length=parameters.length)
     swept = entropy(counts, lengths, length=parameters.length)
     span = size - previous.size if previous else 0

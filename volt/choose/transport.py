@@ -42,8 +42,8 @@ class TransportProblem:
     """Masses to move from rows to columns, and the cost of each move.
 
     cost: (n_rows, n_cols) sparse, ≥ 0; its stored entries, zeros included, are the support, all others are +∞
-    row_mass: (n_rows,) float64, ≥ 0; a row of mass 0 takes no part
-    column_mass: (n_cols,) float64, ≥ 0; a column of mass 0 takes no part
+    row_mass: (n_rows,) float64, ≥ 0; a row of mass 0 is ignored
+    column_mass: (n_cols,) float64, ≥ 0; a column of mass 0 is ignored
     epsilon: ε > 0, in units of cost
     row_tau, column_tau: hardness of the marginals, in (0, 1]; 1 is hard (see `penalty`)
     active_rows, active_columns: bool, whether each has mass and a partner with mass; computed
@@ -79,8 +79,11 @@ class TransportProblem:
         support, rows, columns = like(cost, np.ones(cost.nnz)), row_mass > 0, column_mass > 0
         rows, columns = rows & (support @ columns.astype(float) > 0), columns & (support.T @ rows.astype(float) > 0)
         require(rows.any(), "no stored cost joins a row and a column of positive mass; extend the support.")
-        _refuse_stranded("row", row_mass, rows, tau=self.row_tau)
-        _refuse_stranded("column", column_mass, columns, tau=self.column_tau)
+        sides = ("row", row_mass, rows, self.row_tau), ("column", column_mass, columns, self.column_tau)
+        for name, mass, active, tau in sides:
+            stranded = (mass > 0) & ~active
+            problem = f"{name} {int(stranded.argmax())} has mass, but no stored cost to a partner with mass"
+            require(tau < 1 or not stranded.any(), f"{problem}; add one, set its mass to 0, or {name}_tau below 1.")
         values = {"cost": cost, "row_mass": row_mass, "column_mass": column_mass}
         for name, value in (values | {"active_rows": rows, "active_columns": columns}).items():
             object.__setattr__(self, name, value)  # the only way to set a field of a frozen dataclass
@@ -88,12 +91,6 @@ class TransportProblem:
 
 def like(matrix: Matrix, entries: Floats) -> Matrix:
     return sparse.csr_array((entries, matrix.indices, matrix.indptr), shape=matrix.shape)
-
-
-def _refuse_stranded(name: str, mass: Floats, active: Mask, *, tau: float) -> None:
-    stranded = (mass > 0) & ~active
-    result = f"{name} {int(stranded.argmax())} has mass, but no stored cost to a partner with mass"
-    require(tau < 1 or not stranded.any(), f"{result}; add one, set its mass to 0, or {name}_tau below 1.")
 
 
 def require(holds: bool | np.bool_, message: str) -> None:
@@ -109,7 +106,7 @@ def _checked_cost(cost: Matrix) -> Matrix:
         csr = csr.copy()
         csr.sum_duplicates()  # keeps stored zeros, which are legal costs
     legal = (csr.data >= 0) & (csr.data < math.inf)
-    require(legal.all(), "cost holds a negative, NaN or infinite entry; leave infinite costs unstored.")
+    require(legal.all(), "cost contains a negative, NaN or infinite entry; leave infinite costs unstored.")
     return csr
 
 
@@ -154,7 +151,7 @@ class TransportPlan:
     token_mass: (n_cols,) Pᵀ1
     n_iters: iterations that it took
     change: the largest change of log u in the last iteration
-    converged: whether the solver's threshold holds
+    converged: whether the solver reached its threshold
     row_residual, column_residual: the L1 distances of P1 to a and of Pᵀ1 to b, positive for relaxed marginals
 
     >>> problem = TransportProblem(sparse.csr_array([[1.0, 2.0]]), np.array([1.0]), np.array([0.5, 0.5]))
@@ -217,11 +214,9 @@ class Sinkhorn:
     max_iters: int = 10_000
 
     def __post_init__(self) -> None:
-        result = f"threshold is {self.threshold}"
         arguments.whole(self.max_iters, "max_iters")
-        require(
-            0 < arguments.number(self.threshold, "threshold") < math.inf, f"{result}; give a finite number above 0."
-        )
+        threshold = arguments.number(self.threshold, "threshold")
+        require(0 < threshold < math.inf, f"threshold is {self.threshold}; give a finite number above 0.")
         require(self.max_iters >= 1, f"max_iters is {self.max_iters}; give 1 or more.")
 
     def __call__(self, problem: TransportProblem, start: Potentials | None = None) -> TransportPlan:
@@ -230,8 +225,12 @@ class Sinkhorn:
         start: potentials of an earlier plan, of which only the row is read, because columns follow from it
         """
         arguments.instance(problem, TransportProblem, "problem", remedy="give a volt.TransportProblem")
-        sides, n_iters = _sides(problem), 1
-        step = _step(sides, _start_row(problem, start))
+        sides, n_iters, row = _sides(problem), 1, np.zeros(int(problem.active_rows.sum()))
+        if start is not None:
+            fits = start.row.shape == problem.row_mass.shape
+            require(fits, f"start.row has shape {start.row.shape}; align it to the {problem.row_mass.size} rows.")
+            row = np.nan_to_num(start.row[problem.active_rows], nan=0.0, posinf=0.0, neginf=0.0)
+        step = _step(sides, row)
         while not (done := _is_done(sides, step, threshold=self.threshold)) and n_iters < self.max_iters:
             step, n_iters = _step(sides, _translated(sides, step), previous=step.change), n_iters + 1
         return _plan(problem, step, sides=sides, n_iters=n_iters, done=done)
@@ -244,8 +243,12 @@ class _Side:
     log_mass: Floats
     tau: float
 
+    @classmethod
+    def of(cls, log_kernel: Matrix, mass: Floats, tau: float) -> _Side:
+        return cls(log_kernel, like(log_kernel, np.exp(log_kernel.data)), np.log(mass), tau)
+
     def log_sums(self, potential: Floats) -> Floats:
-        """Return log Σ_j K_ij exp(x_j) for every i, entry by entry where doubles cannot hold the product."""
+        """Return log Σ_j K_ij exp(x_j) for every i, entry by entry if the product underflows."""
         top = potential.max()
         sums = self.kernel @ np.exp(potential - top)
         low = np.flatnonzero(sums < _UNDERFLOW)
@@ -272,12 +275,9 @@ def _sides(problem: TransportProblem) -> Sides:
     rows, columns, cost = problem.active_rows, problem.active_columns, problem.cost
     if not (rows.all() and columns.all()):
         cost = cost[np.flatnonzero(rows)][:, np.flatnonzero(columns)]
-    log_rows = like(cost, cost.data / -problem.epsilon)
-    log_columns = log_rows.T.tocsr()
-    kernels = like(log_rows, np.exp(log_rows.data)), like(log_columns, np.exp(log_columns.data))
-    log_masses = np.log(problem.row_mass[rows]), np.log(problem.column_mass[columns])
-    row_side = _Side(log_rows, kernels[0], log_masses[0], problem.row_tau)
-    return row_side, _Side(log_columns, kernels[1], log_masses[1], problem.column_tau)
+    log_kernel = like(cost, cost.data / -problem.epsilon)
+    row_side = _Side.of(log_kernel, problem.row_mass[rows], problem.row_tau)
+    return row_side, _Side.of(log_kernel.T.tocsr(), problem.column_mass[columns], problem.column_tau)
 
 
 def _step(sides: Sides, row: Floats, *, previous: float = math.inf) -> _Step:
@@ -311,19 +311,11 @@ def _plan(problem: TransportProblem, step: _Step, *, sides: Sides, n_iters: int,
     row_mass = scattered(np.exp(step.row + step.row_sums), rows, other=0.0)
     token_mass = scattered(np.exp(step.column + sides[1].log_sums(step.row)), columns, other=0.0)
     row, column = scattered(step.row, rows, other=-np.inf), scattered(step.column, columns, other=-np.inf)
-    moved = Potentials(row, column), row_mass, token_mass
     gaps = row_mass - problem.row_mass, token_mass - problem.column_mass
-    residuals = float(np.abs(gaps[0]).sum()), float(np.abs(gaps[1]).sum())
-    return TransportPlan(problem, *moved, n_iters, step.change, done, *residuals)
-
-
-def _start_row(problem: TransportProblem, start: Potentials | None) -> Floats:
-    if start is None:
-        return np.zeros(int(problem.active_rows.sum()))
-    fits = start.row.shape == problem.row_mass.shape
-    require(fits, f"start.row has shape {start.row.shape}; align it to the {problem.row_mass.size} rows.")
-    row = start.row[problem.active_rows]
-    return np.where(np.isfinite(row), row, 0.0)
+    residuals = (float(np.abs(gap).sum()) for gap in gaps)
+    return TransportPlan(
+        problem, Potentials(row, column), row_mass, token_mass, n_iters, step.change, done, *residuals
+    )  # fmt: skip
 
 
 def scattered(values: Floats, active: Mask, *, other: float) -> Floats:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.learn.candidates import Candidates, Extended, Longs
+from volt.learn.candidates import Candidates, Longs
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
@@ -36,45 +37,28 @@ def vocabulary_at(
     >>> vocabulary.tokens[-1], vocabulary.counts[-1], vocabulary.scaffolding
     ('low</w>', 5, ('lo',))
     """
-    if candidates.extends:
-        return _extended(candidates, candidates.extends, size, kept, provenance or {})
-    reserved = Vocabulary((), (), marker=candidates.marker, special=special, byte_fallback=byte_fallback).pieces
-    kept = (np.ones(size, bool) if kept is None else kept) & ~np.isin(candidates.tokens_at(size), reserved)
-    return vocabulary_of(
-        candidates,
-        merges=candidates.merges[: candidates.merges_at(size)],
-        tokens=(token for token, keep in zip(candidates.tokens_at(size), kept, strict=True) if keep),
-        counts=tuple(counts_of_kept(candidates, kept)[kept].tolist()),
-        special=special,
-        byte_fallback=byte_fallback,
-        provenance=provenance or {},
-    )
-
-
-def _extended(
-    candidates: Candidates,
-    extended: Extended,
-    size: int,
-    retained: NDArray[np.bool_] | None,
-    provenance: dict[str, Any],
-) -> Vocabulary:
-    old, tokens = extended.vocabulary, candidates.tokens_at(size)
-    reserved = {piece for piece, kind in zip(old.pieces, old.kinds, strict=True) if kind != "token"}
-    retained = (np.ones(size, bool) if retained is None else retained) & np.array(
-        [token not in reserved for token in tokens], bool
-    )
-    retained[: len(extended.retained)] = extended.retained
-    numbers, counts = np.flatnonzero(retained).tolist(), counts_of_kept(candidates, retained)
+    extended, tokens = candidates.extends, candidates.tokens_at(size)
+    reserved = set(Vocabulary((), (), marker=candidates.marker, special=special, byte_fallback=byte_fallback).pieces)
+    if extended:
+        old = extended.vocabulary
+        reserved = {piece for piece, kind in zip(old.pieces, old.kinds, strict=True) if kind != "token"}
+    kept = (np.ones(size, bool) if kept is None else kept) & np.array([token not in reserved for token in tokens], bool)
+    if extended:
+        kept[: len(extended.retained)] = extended.retained
+    merges = tuple(candidates.merges[: candidates.merges_at(size)])
+    counts = dict(zip(compress(tokens, kept), counts_of_kept(candidates, kept)[kept].tolist(), strict=True))
+    if not extended:
+        settings = {"special": special, "byte_fallback": byte_fallback, "provenance": provenance or {}}
+        return vocabulary_of(candidates, merges=merges, tokens=counts, counts=tuple(counts.values()), **settings)
     own = set(old.tokens)
-    new = tuple(tokens[number] for number in numbers if tokens[number] not in own)
-    result = {tokens[number]: count for number, count in zip(numbers, counts[retained].tolist(), strict=True)}
+    new = tuple(token for token in counts if token not in own)
     return replace(
         old,
-        merges=tuple(candidates.merges[: candidates.merges_at(size)]),
+        merges=merges,
         tokens=old.tokens + new,
-        counts=tuple(result[token] for token in old.tokens + new),
+        counts=tuple(counts[token] for token in old.tokens + new),
         order=old.order and old.order + new,
-        provenance=provenance,
+        provenance=provenance or {},
     )
 
 

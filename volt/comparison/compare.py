@@ -12,8 +12,9 @@ from functools import partial, reduce
 from operator import add
 
 from volt import arguments
-from volt.choose.exact_curve import learn_enough, muv_search
+from volt.choose.exact_curve import muv_search
 from volt.choose.language_model import LanguageModel
+from volt.choose.learning import learn_enough
 from volt.choose.rules import DEFAULT, as_rule, checked_model, parse_rule
 from volt.choose.search import SearchResult, readable_cuts, search
 from volt.choose.search import sample_cuts as long_words

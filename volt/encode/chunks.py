@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.files.blocks import Block, Errors, Wait, is_compressed, read_blocks
+from volt.files.blocks import Block, Errors, Wait, read_blocks
 from volt.files.limits import MAX_LINE
 from volt.files.paths import is_file
 from volt.files.ranges import FileSpan, file_spans, open_plain
+from volt.files.small_files import is_compressed
 from volt.files.threads import available_cores, prefetch
 from volt.text.normalizer import check_text
 from volt.urls import url_of

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from volt.errors import ConfigError, OutputError, reason, shown_path
-from volt.files.temporary import TempFile
+from volt.files.temporary import temporary_file
 from volt.urls import plain_path, same, url_of
 
 _MOST_LINKS = 40  # as Linux
@@ -70,22 +70,15 @@ Files = Iterable[str | os.PathLike[str]]
 
 def check_distinct(outputs: Files, inputs: Files = ()) -> None:
     """Raise ConfigError if an output is one of the inputs ("-" is stdin), or two outputs are one file."""
-    read = {identity(STDIN if os.fspath(path) == "-" else path): path for path in inputs}
-    written = dict[Hashable, str | os.PathLike[str]]()
+    advice = "is read; choose another place"
+    taken = {identity(STDIN if os.fspath(path) == "-" else path): (path, advice) for path in inputs}
+    taken.pop(None, None)
     for output in outputs:
-        place = identity(output)
-        if place is None:
-            continue
-        if place in read:
-            raise ConfigError(
-                f"{_shown(output)}: would be written over {_shown(read[place])}, which is read; choose another place"
-            )
-        if place in written:
-            raise ConfigError(
-                f"{_shown(output)}: would be written over {_shown(written[place])}, which is written too; choose "
-                "another place for one of them"
-            )
-        written[place] = output
+        if (place := identity(output)) in taken:
+            other, advice = taken[place]
+            raise ConfigError(f"{_shown(output)}: would be written over {_shown(other)}, which {advice}")
+        if place is not None:
+            taken[place] = output, "is written too; choose another place for one of them"
 
 
 def identity(path: str | os.PathLike[str]) -> Hashable:
@@ -156,18 +149,16 @@ def _through(place: Destination) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _replaced(place: Destination) -> Iterator[BinaryIO]:
-    """Open a new file that replaces the old one, synced before, as a power cut must leave one of both."""
+    """Open a file that replaces the old one. It is synced before, so that a power cut leaves one of them."""
     old = place.status
-    part = TempFile(place.path, 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o700)  # its group may differ
-    try:
-        with os.fdopen(os.dup(part.handle), "wb") as file:
+    mode = 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o700  # its group may differ
+    with temporary_file(place.path, mode) as (handle, path):
+        with os.fdopen(os.dup(handle), "wb") as file:
             yield file
         if old is not None:
-            _make_alike(part.handle, old)
-            os.fsync(part.handle)
-        os.replace(part.path, place.path)
-    finally:
-        part.close()
+            _make_alike(handle, old)
+            os.fsync(handle)
+        os.replace(path, place.path)
 
 
 def _make_alike(handle: int, old: os.stat_result) -> None:
@@ -189,7 +180,7 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
 
 
 def retire(path: str | Path, *new: BinaryIO) -> None:
-    """Remove an old main file before new open files replace it and its parts, once these are safely on disk."""
+    """Sync open new files, then remove the old file at `path`, which one of them replaces."""
     for file in new:
         file.flush()
     if url_of(path) is None and (old := _followed(path)).status is not None and not old.is_written_through:
@@ -237,7 +228,7 @@ def new_folder(path: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(OSError):  # it may hold files of other processes
+        with suppress(OSError):  # it may contain files of other processes
             if is_new:
                 path.rmdir()
         raise

@@ -23,6 +23,7 @@ import numpy as np
 from volt.errors import ConfigError, CorpusError, shown_path, unreadable
 from volt.files.decompression import decompress, find_decoder
 from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE, LineLimit
+from volt.files.small_files import opened
 from volt.files.utf8 import HEAD_SIZE, is_utf8, n_good_bytes, refusing_binary
 from volt.urls import url_of
 
@@ -172,12 +173,6 @@ def read_raw(path: str, *, block_size: int = BLOCK_SIZE, max_line: int | None = 
             yield data
 
 
-def is_compressed(path: str) -> bool:
-    """Check whether a file starts as gzip, bzip2, xz or zstd files do."""
-    with _open(path) as file:
-        return find_decoder(file.read(8)) is not None
-
-
 class _CountedFile:
     """A binary file that counts the bytes read; it ends at its size at opening, unless that is 0, as in /proc."""
 
@@ -229,18 +224,12 @@ def _open(path: str, wait: Wait | None = None) -> Iterator[_CountedFile]:
     if path == "-":  # raw, because a buffered stdin is locked while a thread waits for it
         yield _CountedFile("stdin", getattr(sys.stdin.buffer, "raw", sys.stdin.buffer), wait)
         return
-    url = url_of(path)
     try:
-        if url is None:
-            file: Any = open(path, "rb", buffering=0)  # noqa: SIM115
-        else:
-            from volt.files.remote_files import RemoteFile
-
-            file = RemoteFile(url)
+        file: Any = opened(path, buffering=0)
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=CorpusError) from error
     try:
-        yield _CountedFile(path, file, wait, status=os.fstat(file.fileno()) if url is None else None)
+        yield _CountedFile(path, file, wait, status=os.fstat(file.fileno()) if url_of(path) is None else None)
     finally:
         with suppress(OSError):  # all data has been read
             file.close()
@@ -293,11 +282,13 @@ def _n_line_ends(data: bytes) -> int:
 
 def checked_blocks(block: Block, errors: Errors) -> Iterator[Block]:
     """Yield `checked_block`, after the good lines before a refused one."""
-    is_refused = errors == "strict" and not is_utf8(block.data)
-    if is_refused and (n_bytes := n_good_bytes(block.data)):
+    if is_utf8(block.data):
+        yield block
+        return
+    if errors == "strict" and (n_bytes := n_good_bytes(block.data)):
         data = block.data[:n_bytes]
         yield replace(block, data=data, n_lines=_n_line_ends(data))
-    yield block if errors == "strict" and not is_refused else checked_block(block, errors)
+    yield checked_block(block, errors)
 
 
 def checked_block(block: Block, errors: Errors) -> Block:
@@ -306,15 +297,13 @@ def checked_block(block: Block, errors: Errors) -> Block:
         return block
     if errors == "strict":
         raise utf8_error(block)
-    dropped = errors == "skip"
-    bad, lines = [], []
-    for number, line in enumerate(BytesIO(block.data), block.first_line):
-        repaired = line.decode(errors="replace").encode()
-        if repaired != line:
-            bad.append(number)
-        if repaired == line or not dropped:
-            lines.append(repaired)
-    return replace(block, data=b"".join(lines), bad_lines=tuple(bad), dropped=dropped)
+    dropped, lines = errors == "skip", BytesIO(block.data).readlines()
+    repaired = [line.decode(errors="replace").encode() for line in lines]
+    bad = [index for index, (line, new) in enumerate(zip(lines, repaired, strict=True)) if line != new]
+    for index in bad if dropped else ():
+        repaired[index] = b""
+    numbers = tuple(block.first_line + index for index in bad)
+    return replace(block, data=b"".join(repaired), bad_lines=numbers, dropped=dropped)
 
 
 def utf8_error(block: Block) -> CorpusError:
@@ -331,7 +320,7 @@ def utf8_error(block: Block) -> CorpusError:
 
 
 def smaller_blocks(block: Block, most: int) -> Iterator[Block]:
-    r"""Yield a block with more than `most` lines in parts of at most `most` bytes, or one line.
+    r"""Split a block with more than `most` lines into blocks of at most `most` bytes, or one line.
 
     >>> [part.data for part in smaller_blocks(Block("a.txt", 1, 3, b"x\ny\nz\n", 6), 2)]
     [b'x\n', b'y\n', b'z\n']

@@ -35,7 +35,7 @@ _FLOATS = (6, 7)
 _OLD_MAGIC = b"TNTIDX\x00\x00"
 _COUNT = struct.Struct("<Q")
 _SPAN = 1 << 18  # sentences that are checked or written at a time
-_AGAIN = "restore it, or make it again"
+_AGAIN = "copy both files again, or binarize the text again"
 
 Ids = NDArray[Any]
 Longs = NDArray[np.int64]
@@ -87,9 +87,19 @@ class IndexedIds:
 
     def span(self, first: int, last: int) -> tuple[Ids, Longs]:
         """Return the ids of sentences `first` to `last`, a view, and their (n + 1,) offsets. Raises CorpusError."""
-        offsets = np.concatenate([[0], np.cumsum(self.sizes[first:last], dtype=np.int64)])
-        self._check_span(first, self.sizes[first:last], offsets)
-        start = int(self.pointers[first]) // self.data.itemsize if first < last else 0
+        sizes, starts, before = self.sizes[first:last], self.pointers[first:last], self._end(first - 1) if first else 0
+        offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+        bounds = before + offsets * self.data.itemsize
+        if (negative := sizes < 0).any():
+            place = int(np.argmax(negative))
+            raise self._damaged(first + place, f"has {sizes[place]} ids")
+        if (wrong := starts != bounds[:-1]).any():
+            place = int(np.argmax(wrong))
+            result = f"starts at byte {starts[place]:,}, but the previous one ends at {bounds[place]:,}"
+            raise self._damaged(first + place, result)
+        if bounds[-1] > self.data.nbytes:
+            raise self._damaged(last - 1, f"ends after the end of {shown_path(self.prefix + BIN)}")
+        start = before // self.data.itemsize
         return self.data[start : start + int(offsets[-1])], offsets
 
     def check(self) -> None:
@@ -99,19 +109,6 @@ class IndexedIds:
         if self.documents is not None and (np.diff(self.documents) < 0).any():
             raise CorpusError(f"{shown_path(self.prefix + IDX)}: bounds of documents do not rise; {_AGAIN}")
 
-    def _check_span(self, first: int, sizes: NDArray[np.int32], offsets: Longs) -> None:
-        if (negative := sizes < 0).any():
-            place = int(np.argmax(negative))
-            raise self._damaged(first + place, f"has {sizes[place]} ids")
-        starts, item = self.pointers[first : first + len(sizes)], self.data.itemsize
-        before = self._end(first - 1) if first else 0
-        if (wrong := starts != before + offsets[:-1] * item).any():
-            place = int(np.argmax(wrong))
-            result, expected = int(starts[place]), before + int(offsets[place]) * item
-            raise self._damaged(first + place, f"starts at byte {result:,}, and the previous one ends at {expected:,}")
-        if before + int(offsets[-1]) * item > self.data.nbytes:
-            raise self._damaged(first + len(sizes) - 1, f"ends after the end of {shown_path(self.prefix + BIN)}")
-
     def _end(self, sentence: int) -> int:
         return int(self.pointers[sentence]) + int(self.sizes[sentence]) * self.data.itemsize
 
@@ -120,7 +117,7 @@ class IndexedIds:
 
 
 def open_ids(path: str | os.PathLike[str]) -> IndexedIds:
-    """Map NAME.bin and NAME.idx into memory. Raises CorpusError if one is missing or damaged, or holds no ids."""
+    """Map NAME.bin and NAME.idx into memory. Raises CorpusError if one is missing or damaged, or contains no ids."""
     prefix = prefix_of(path)
     index, data = (_mapped(prefix + ending) for ending in (IDX, BIN))
     kind, n, start, n_bounds = _layout(shown_path(prefix + IDX), index)
@@ -136,7 +133,7 @@ def open_ids(path: str | os.PathLike[str]) -> IndexedIds:
     if n and (last := int(sizes[-1])) < 0:
         raise result._damaged(n - 1, f"has {last} ids")
     if len(data) != (expected := result._end(-1) if n else 0):
-        message = f"has {len(data):,} bytes, and {shown_path(prefix + IDX)} says {expected:,}"
+        message = f"has {len(data):,} bytes, but {shown_path(prefix + IDX)} requires {expected:,}"
         raise CorpusError(f"{shown_path(prefix + BIN)}: {message}; {_AGAIN}")
     return result
 
@@ -144,20 +141,19 @@ def open_ids(path: str | os.PathLike[str]) -> IndexedIds:
 def _layout(path: str, index: bytes | mmap.mmap) -> tuple[str, int, int, int | None]:
     """Return an index's dtype, number of sentences, start of sizes, and number of bounds (None in fairseq's files)."""
     if index[: len(_OLD_MAGIC)] == _OLD_MAGIC:
-        remedy = "binarize the text again, or let fairseq write its mmap kind"
-        raise CorpusError(f"{path}: is an index of fairseq's older kind; {remedy}")
+        raise CorpusError(f"{path}: is an index of fairseq's older kind; binarize the text again as mmap")
     if not MAGIC.startswith(index[: len(MAGIC)]):
         raise CorpusError(f"{path}: is not an index of fairseq or Megatron, which starts with MMIDIDX; check the path")
     if len(index) < HEAD.size:
-        raise CorpusError(f"{path}: has {counted(len(index), 'byte')}, and its head alone has {HEAD.size}; {_AGAIN}")
+        raise CorpusError(f"{path}: has {counted(len(index), 'byte')}, but its header has {HEAD.size}; {_AGAIN}")
     _, version, code, count = HEAD.unpack(index[: HEAD.size])
     if version != VERSION:
-        raise CorpusError(f"{path}: is of version {version}, and only version {VERSION} can be read; make it again")
+        raise CorpusError(f"{path}: the format version is {version}, but VOLT reads only {VERSION}; {_AGAIN}")
     if code in _FLOATS:
-        raise CorpusError(f"{path}: holds numbers with a fraction, which are not ids; name another file")
+        raise CorpusError(f"{path}: contains numbers with fractions, which are not ids; name another file")
     names = [name for name, number in CODES.items() if number == code]
     if not names:
-        raise CorpusError(f"{path}: holds numbers of an unknown kind, {code}; 1 to 5 and 8 to 10 are ids; {_AGAIN}")
+        raise CorpusError(f"{path}: {code} is not the code of a type of numbers; {_AGAIN}")
     size = HEAD.size + 12 * count
     if len(index) == size:
         return names[0], count, HEAD.size, None
@@ -167,7 +163,7 @@ def _layout(path: str, index: bytes | mmap.mmap) -> tuple[str, int, int, int | N
         if len(index) == size + _COUNT.size + 8 * n_bounds:
             return names[0], count, start, n_bounds
         if len(index) == size + _COUNT.size + 8 * n_bounds + count:
-            raise CorpusError(f"{path}: is Megatron's index of several modes; only one of text can be read")
+            raise CorpusError(f"{path}: is a multimodal index of Megatron; name an index of text")
     result = f"has {len(index):,} bytes; {counted(count, 'sentence')} need {size:,}"
     raise CorpusError(f"{path}: {result}, or those of Megatron's head with documents; {_AGAIN}")
 
@@ -191,10 +187,10 @@ def dtype_for(n_ids: int) -> str:
 
 
 def check_dtype(dtype: str, n_ids: int) -> None:
-    """Raise ConfigError unless a dtype holds all ids below `n_ids`."""
+    """Raise ConfigError if an id below `n_ids` is too large for a dtype."""
     most = int(np.iinfo(dtype_of(arguments.choice(dtype, "dtype", tuple(CODES)))).max)
     if n_ids - 1 > most:
-        result = f"dtype {dtype!r} holds ids up to {most:,}, and there are ids up to {n_ids - 1:,}"
+        result = f"dtype {dtype!r} allows ids up to {most:,}, but there are ids up to {n_ids - 1:,}"
         raise ConfigError(f"{result}; pass", hint={"dtype": dtype_for(n_ids)})
 
 
@@ -210,11 +206,9 @@ class IdsWriter:
     def add(self, ids: NDArray[Any], sizes: NDArray[Any]) -> None:
         """Write the (n_ids,) concatenated ids of sentences of (n,) sizes. Raises ConfigError for a misfit."""
         if len(sizes) and (int(sizes.min()) < 0 or int(sizes.max()) > np.iinfo(np.int32).max):
-            raise ConfigError(
-                f"a sentence of {int(sizes.min())} or {int(sizes.max()):,} ids; the limits are 0 and 2^31 − 1"
-            )
+            raise ConfigError(f"a sentence of {sizes.min()} or {sizes.max():,} ids; the limits are 0 and 2^31 − 1")
         if int(sizes.sum()) != len(ids):
-            raise ConfigError(f"sizes sum up to {int(sizes.sum()):,}, and there are {len(ids):,} ids; give all of both")
+            raise ConfigError(f"sizes sum up to {sizes.sum():,}, but there are {len(ids):,} ids; give all sizes")
         for id_ in (int(ids.min()), int(ids.max())) if len(ids) else ():
             if not self._info.min <= id_ <= self._info.max:
                 held = f"{self.dtype} holds {int(self._info.min):,} to {int(self._info.max):,}"
@@ -246,7 +240,7 @@ def write_ids(path: str | os.PathLike[str], *, dtype: str) -> Iterator[IdsWriter
     for ending in (BIN, IDX):
         with suppress(OSError, ValueError):  # writing reports it
             if follow(prefix + ending).is_written_through:
-                raise ConfigError(f"{shown_path(prefix + ending)}: is not a file, and ids are two files; name files")
+                raise ConfigError(f"{shown_path(prefix + ending)}: is a pipe or a device; name a file")
     with write_atomic(prefix + IDX) as index, write_atomic(prefix + BIN) as data:
         writer = IdsWriter(data, dtype)
         yield writer

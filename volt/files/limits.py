@@ -1,7 +1,8 @@
-"""Parse sizes such as 64K, and limit the length of a line, which could otherwise fill the memory when unpacked."""
+"""Limit the length of a line, which could otherwise fill the memory; parse and show sizes such as 64K."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from volt import arguments
@@ -18,12 +19,9 @@ def parse_bytes(value: int | str, name: str, *, such_as: str = "1000, 64M or 1G"
     """
     if not isinstance(value, str):
         return arguments.whole(value, name, remedy=f"give bytes, such as {such_as}")
-    number, suffix = value.strip().upper().removesuffix("B"), ""
-    if number[-1:] in _SUFFIXES:
-        number, suffix = number[:-1], number[-1:]
-    if not (number.isascii() and number.isdecimal() and len(number) < 16):
+    if not (match := re.fullmatch(r"([0-9]{1,15})([KMGT]?)B?", value.strip().upper())):
         raise ConfigError(f"{name} is {quoted(value)}; give bytes, such as {such_as}")
-    return int(number) * _SUFFIXES[suffix]
+    return int(match[1]) * _SUFFIXES[match[2]]
 
 
 def shown_bytes(n_bytes: int) -> str:
@@ -51,9 +49,8 @@ def parse_max_line(text: str) -> int | None:
 
 def checked_max_line(most: int | None) -> int | None:
     """Return the limit, None for 0. Raises ConfigError unless it is a number from 0."""
-    if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 0):
-        raise ConfigError(f"max_line is {most!r}; give bytes, 1 or more, or None for no limit")
-    return most or None
+    remedy = "give bytes, 1 or more, or None for no limit"
+    return None if most is None else arguments.whole(most, "max_line", low=0, remedy=remedy) or None
 
 
 def overlong(text: bytes, most: int, *, before: int = 0) -> int:
@@ -91,7 +88,7 @@ class LineLimit:
         self.most, self.may_be_marked, self.is_broken = checked_max_line(most), may_be_marked, False
 
     def passing(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the pieces, the last one cut within or after a line that is too long."""
+        """Yield the pieces; stop within or after a line that is too long."""
         if self.most is None:
             yield from pieces
             return

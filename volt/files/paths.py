@@ -18,25 +18,24 @@ from volt.urls import SCHEMES, foreign_scheme, plain_path, url_of
 
 def size_of(path: str) -> int | None:
     """Return the size of a file in bytes; None if it is unknown."""
-    if url_of(path) is None:
-        path = plain_path(path)
-        return os.path.getsize(path) if os.path.isfile(path) else None
-    try:
-        return remote.look(path).size
-    except OSError:  # raised where it is read
-        return None
+    with suppress(OSError, ValueError):  # raised where it is read
+        return _look(path).size
+    return None
 
 
 def mark_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:
     """Return size and modification time, or a URL's version; None if the file does not exist."""
-    if (url := url_of(path)) is None:
-        with suppress(OSError):
-            result = os.stat(plain_path(os.fspath(path)))
-            return result.st_size, result.st_mtime_ns
-        return None
     with suppress(OSError):
-        return remote.look(url).stamp
+        return _look(path).stamp
     return None
+
+
+def _look(path: str | os.PathLike[str]) -> remote.RemoteStat:
+    if (url := url_of(path)) is not None:
+        return remote.look(url)
+    status = os.stat(plain_path(os.fspath(path)))
+    is_file, is_folder = stat.S_ISREG(status.st_mode), stat.S_ISDIR(status.st_mode)
+    return remote.RemoteStat(status.st_size if is_file else None, status.st_mtime_ns, is_folder)
 
 
 def total_size(paths: Iterable[str]) -> int | None:

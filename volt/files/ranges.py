@@ -1,6 +1,6 @@
-"""Divide an uncompressed file into ranges of bytes and spans of whole lines, one for each worker or thread.
+"""Divide an uncompressed file between workers into ranges of bytes, and between threads into spans of whole lines.
 
-A line belongs to the range in which it starts. Spans end at line ends, found by reading a few bytes around each cut.
+A line belongs to the range in which it starts. Only a few bytes are read to find the line end at which a span ends.
 """
 
 # There is no memory map, because it ends the process if the file is shortened.
@@ -23,14 +23,16 @@ from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE, checked_max_line, long_
 from volt.files.utf8 import HEAD_SIZE, refuse_binary
 from volt.urls import plain_path, url_of
 
-_SPAN_STEP, _COUNT_STEP = 1 << 12, 1 << 20  # bytes read at a time to find a cut, or to count lines
+_SPAN_STEP, _COUNT_STEP = 1 << 12, 1 << 20  # bytes read at a time to find a line end, or to count lines
 
 
 class Descriptor:
-    """An open file, closed with its last reference."""
+    """An open file, closed with its last reference; a `ByteSource`."""
+
+    awaited = False
 
     def __init__(self, path: str) -> None:
-        self.path = path
+        self.path, self.n_read = path, 0
         try:
             self.number = os.open(path, os.O_RDONLY)
         except (OSError, ValueError) as error:
@@ -43,12 +45,16 @@ class Descriptor:
         except OSError as error:
             raise unreadable(self.path, error, kind=CorpusError) from error
 
+    def read_some(self, start: int, size: int) -> bytes:
+        if not (data := self.read(start, size)):
+            raise shortened(self.path)
+        return data
+
     def line_end(self, place: int, far: int) -> int:
         """Return the byte after the line that contains byte `place` − 1, at most `far`."""
         place -= 1
         while place < far:
-            if not (piece := self.read(place, min(_SPAN_STEP, far - place))):
-                raise shortened(self.path)
+            piece = self.read_some(place, min(_SPAN_STEP, far - place))
             if (end := piece.find(b"\n")) >= 0:
                 return place + end + 1
             place += len(piece)
@@ -67,7 +73,7 @@ class Descriptor:
 
 @dataclass(frozen=True, slots=True)
 class FileSpan:
-    """A part of a file, whose lines have at most `max_line` bytes."""
+    """Consecutive whole lines of a file, of at most `max_line` bytes each."""
 
     file: Descriptor
     start: int
@@ -105,12 +111,12 @@ class FileSpan:
 
 
 def can_span(path: str) -> bool:
-    """Check whether a file can be cut: a regular, uncompressed, nonempty file."""
+    """Check whether a file can be divided: it is regular, uncompressed and not empty."""
     return open_plain(path) is not None
 
 
 def open_plain(path: str) -> Descriptor | None:
-    """Open a file that can be cut; return None for others."""
+    """Open a file that can be divided; return None for others."""
     if path == "-" or not hasattr(os, "preadv") or not os.path.isfile(path) or not os.path.getsize(path):
         return None
     file = Descriptor(path)
@@ -118,7 +124,7 @@ def open_plain(path: str) -> Descriptor | None:
 
 
 def file_spans(file: str | Descriptor, *, size: int, max_line: int | None = MAX_LINE) -> Iterator[FileSpan]:
-    """Cut a plain file into spans of about `size` bytes, without a byte order mark. Raises CorpusError."""
+    """Divide a plain file into spans of about `size` bytes, without a byte order mark. Raises CorpusError."""
     file, most = Descriptor(file) if isinstance(file, str) else file, checked_max_line(max_line)
     head, end = file.read(0, HEAD_SIZE), os.fstat(file.number)[stat.ST_SIZE]
     refuse_binary(file.path, head)
@@ -138,7 +144,7 @@ _UNKNOWN = 2  # stands for the uncounted number of a line that is not the file's
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """The lines that start in a part of a plain file of `size` bytes."""
+    """The lines that start from byte `start` to byte `stop` of a file of `size` bytes."""
 
     path: str
     start: int
@@ -150,7 +156,7 @@ class FileRange:
 
 
 def ranges_of(path: str, *, size: int = RANGE_SIZE) -> list[FileRange]:
-    """Return ranges of `size` bytes each except the last; [] if the file is smaller or cannot be cut."""
+    """Return ranges of `size` bytes each except the last; [] if the file is smaller or cannot be divided."""
     step = arguments.whole(size, "size", low=1)
     with suppress(CorpusError, OSError):  # raised where it is read
         plain = plain_path(path)
@@ -168,11 +174,10 @@ def read_range(
     first_line: int = _UNKNOWN,
 ) -> Iterator[Block]:
     """Yield the blocks of a range as `read_blocks` does. first_line: for errors; see `numbered`"""
-    file = _Reading(part)
-    refuse_binary(part.path, file.head())
-    first_line = first_line if part.start else 1
-    blocks = blocks_of(file, file.pieces(block_size), block_size=block_size, max_line=max_line, first_line=first_line)
-    for block in blocks:
+    file = Descriptor(part.path)
+    refuse_binary(part.path, file.read_some(0, min(HEAD_SIZE, part.size)))
+    first_line, pieces = first_line if part.start else 1, _pieces(file, part, block_size)
+    for block in blocks_of(file, pieces, block_size=block_size, max_line=max_line, first_line=first_line):
         yield from checked_blocks(block, errors)
 
 
@@ -183,42 +188,22 @@ def numbered(part: FileRange, read: Callable[[int], T]) -> T:
     except CorpusError:
         if not part.start:
             raise
-    return read(_Reading(part).first_line())
+    file = Descriptor(part.path)
+    return read(file.line_at(_first_byte(file, part)))
 
 
-class _Reading:
-    """An open range. n_read: the bytes read so far, from the start of the file"""
+def _pieces(file: Descriptor, part: FileRange, step: int) -> Iterator[bytes]:
+    file.n_read, last = _first_byte(file, part), b""
+    while file.n_read < part.stop:
+        last = file.read_some(file.n_read, min(step, part.stop - file.n_read))
+        file.n_read += len(last)
+        yield last
+    while last and not last.endswith(b"\n") and file.n_read < part.size:
+        piece = file.read_some(file.n_read, min(_STEP, part.size - file.n_read))
+        last = piece[: piece.find(b"\n") + 1 or len(piece)]
+        file.n_read += len(last)
+        yield last
 
-    awaited = False
 
-    def __init__(self, part: FileRange) -> None:
-        self.path, self.part, self.n_read = part.path, part, part.start
-        self._file = Descriptor(part.path)
-
-    def head(self) -> bytes:
-        return self._read(0, min(HEAD_SIZE, self.part.size))
-
-    def pieces(self, step: int) -> Iterator[bytes]:
-        self.n_read = self._first_byte()
-        last = b""
-        while self.n_read < self.part.stop:
-            last = self._read(self.n_read, min(step, self.part.stop - self.n_read))
-            self.n_read += len(last)
-            yield last
-        while last and not last.endswith(b"\n") and self.n_read < self.part.size:
-            piece = self._read(self.n_read, min(_STEP, self.part.size - self.n_read))
-            last = piece[: piece.find(b"\n") + 1 or len(piece)]
-            self.n_read += len(last)
-            yield last
-
-    def first_line(self) -> int:
-        """Return the number of the range's first line."""
-        return self._file.line_at(self._first_byte())
-
-    def _first_byte(self) -> int:
-        return self._file.line_end(self.part.start, self.part.stop) if self.part.start else 0
-
-    def _read(self, start: int, size: int) -> bytes:
-        if size and not (data := self._file.read(start, size)):
-            raise shortened(self.path)
-        return data if size else b""
+def _first_byte(file: Descriptor, part: FileRange) -> int:
+    return file.line_end(part.start, part.stop) if part.start else 0

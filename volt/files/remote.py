@@ -92,9 +92,7 @@ def has_ranges(url: str) -> bool:
 def ask(url: str, question: Callable[[Any, str], T]) -> T:
     """Return `question(file system, path)`, retried after a temporary failure. Raises OSError."""
     system, path = system_of(url)
-    for number in range(TRIES):
-        if number:
-            time.sleep(PAUSE * 2 ** (number - 1))
+    for _ in tries():
         try:
             return question(system, path)
         except (NoRangesError, MissingLibraryError):
@@ -104,6 +102,13 @@ def ask(url: str, question: Callable[[Any, str], T]) -> T:
             if (final := failure(error)) is not None:
                 raise final from error
     raise ServerError(errno.ETIMEDOUT, f"{TRIES} tries failed, the last with: {message_of(last)}") from last
+
+
+def tries() -> Iterator[int]:
+    for number in range(TRIES):
+        if number:
+            time.sleep(PAUSE * 2 ** (number - 1))
+        yield number
 
 
 def failure(error: Exception) -> OSError | None:

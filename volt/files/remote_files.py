@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -90,25 +89,19 @@ class RemoteFile:
         raise error
 
     def _in_one_go(self, done: int) -> Iterator[bytes]:
-        for number in range(remote.TRIES):
-            if number:
-                time.sleep(remote.PAUSE * 2 ** (number - 1))
+        for _ in remote.tries():
             try:
                 for piece in self._answer(done):
                     yield piece
                     done += len(piece)
                 if self.status.size is None or done == self.status.size:
                     return
-                last: Exception = ServerError(
-                    errno.EIO, f"the answer ended after {done:,} of {self.status.size:,} bytes"
-                )
+                last = f"the answer ended after {done:,} of {self.status.size:,} bytes"
             except Exception as error:
-                last = error
+                last = remote.message_of(error)
                 if final := remote.failure(error):
                     self._refuse(final)
-        self._refuse(
-            ServerError(errno.ESTALE, f"{remote.TRIES} tries failed, the last with: {remote.message_of(last)}")
-        )
+        self._refuse(ServerError(errno.ESTALE, f"{remote.TRIES} tries failed, the last with: {last}"))
 
     def _answer(self, passed: int) -> Iterator[bytes]:
         system, path = remote.system_of(self.url)

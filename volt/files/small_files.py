@@ -17,7 +17,7 @@ from volt.urls import plain_path, url_of
 if TYPE_CHECKING:
     from volt.files.remote_files import RemoteFile
 
-_REMEDY = "; convert or restore the file"
+_REMEDY = "; convert it to UTF-8"
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7z", b"\x28\xb5")  # signatures; `find_decoder` needs an import
 _LONGEST_MARK = 8  # bytes of the longest signature
 _MOST_UNPACKED = 1 << 28  # bytes, by default
@@ -44,28 +44,23 @@ def is_pipe(path: str | Path) -> bool:
 
 def read_head(path: str | Path, n_bytes: int, *, kind: type[VoltError]) -> bytes:
     """Return the first bytes of a file, decompressed."""
-    try:
-        with _opened(path) as file:
-            head = file.read(n_bytes)
-            if not head.startswith(_PACKED):
-                return head
-            data = head + file.read()
-    except (OSError, ValueError) as error:
-        raise unreadable(path, error, kind=kind) from None
-    return b"".join(_unpacked(path, data, kind=kind, most=n_bytes))[:n_bytes]
+    head = read_start(path, n_bytes, kind=kind)
+    if not head.startswith(_PACKED):
+        return head
+    return b"".join(_unpacked(path, read_start(path, -1, kind=kind), kind=kind, most=n_bytes))[:n_bytes]
 
 
 def read_start(path: str | Path, n_bytes: int, *, kind: type[VoltError] = CorpusError) -> bytes:
     """Return the first bytes of a file as stored; all for −1."""
     try:
-        with _opened(path) as file:
+        with opened(path) as file:
             return file.read(n_bytes)
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=kind) from None
 
 
-def is_packed(path: str | Path, *, kind: type[VoltError]) -> bool:
-    """Check whether a file is compressed."""
+def is_compressed(path: str | Path, *, kind: type[VoltError] = CorpusError) -> bool:
+    """Check whether a file starts as gzip, bzip2, xz or zstd files do."""
     from volt.files.decompression import find_decoder
 
     return find_decoder(read_start(path, _LONGEST_MARK, kind=kind)) is not None
@@ -82,7 +77,7 @@ def decoded(path: str | Path, data: bytes, *, kind: type[VoltError], remedy: str
     >>> decoded("codes", b"l o\n\xff", kind=VoltError)
     Traceback (most recent call last):
         ...
-    volt.errors.VoltError: codes:2: not UTF-8 text; convert or restore the file
+    volt.errors.VoltError: codes:2: not UTF-8 text; convert it to UTF-8
     """
     try:
         return data.decode()
@@ -91,9 +86,10 @@ def decoded(path: str | Path, data: bytes, *, kind: type[VoltError], remedy: str
         raise kind(f"{shown_path(path)}:{line}: not UTF-8 text{remedy}") from None
 
 
-def _opened(path: str | Path) -> BinaryIO | RemoteFile:
+def opened(path: str | Path, *, buffering: int = -1) -> BinaryIO | RemoteFile:
+    """Open a local file or a URL. Raises OSError or ValueError."""
     if (url := url_of(path)) is None:
-        return open(plain_path(os.fspath(path)), "rb")
+        return open(plain_path(os.fspath(path)), "rb", buffering)
     from volt.files.remote_files import RemoteFile
 
     return RemoteFile(url)

@@ -1,7 +1,7 @@
-"""Create temporary files and folders that are locked by their process; after a kill, the next process removes them.
+"""Create temporary files and folders, and lock them; after a kill, a later process removes those without a lock.
 
-A temporary file ("part") lies in the folder of its output. The next writer of that output removes every part that it
-can lock. Parts are numbered, so that nobody lists a large folder.
+The temporary file of `a.txt` is `.a.txt.00000000.part`. The next writer of `a.txt` finds it by its small number,
+without listing the folder.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from itertools import chain
@@ -28,13 +28,12 @@ def scratch_folder() -> Iterator[Path]:
     try:
         place = os.path.abspath(requested or tempfile.gettempdir())
         for path in Path(place).glob(f"{prefix}*"):
-            _sweep(path)
-        handle, folder = _locked(place, prefix)
+            sweep(path, is_folder=True)
+        handle, folder = _new_folder(place, prefix)
     except OSError as error:
         name = f"TMPDIR={shown_path(requested)}" if requested else "temporary files"
-        raise OutputError(
-            f"{name}: no folder can be made there: {reason(error)}; set TMPDIR to a folder that can be written"
-        ) from error
+        message = f"{name}: no folder can be created there: {reason(error)}"
+        raise OutputError(f"{message}; set TMPDIR to a folder that can be written") from error
     try:
         yield folder
     finally:
@@ -42,88 +41,74 @@ def scratch_folder() -> Iterator[Path]:
         os.close(handle)
 
 
-def _locked(place: str, prefix: str) -> tuple[int, Path]:
+def _new_folder(place: str, prefix: str) -> tuple[int, Path]:
     while True:
-        folder = tempfile.mkdtemp(prefix=prefix, dir=place)
-        with suppress(FileNotFoundError):  # another process took it for stale before it was locked
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+        with suppress(FileNotFoundError):  # another process removed it before it was locked
             handle = os.open(folder, os.O_RDONLY)
-            with suppress(OSError):  # a file system without locks
-                fcntl.flock(handle, fcntl.LOCK_EX)
-            if os.path.isdir(folder):
-                return handle, Path(folder)
+            if _lock(handle) and _is_at(handle, folder):
+                return handle, folder
             os.close(handle)
 
 
-def _sweep(folder: Path) -> None:
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(handle).st_uid == os.getuid():
-                shutil.rmtree(folder)
-        finally:
-            os.close(handle)
-
-
-N_NAMES = 8  # numbered parts of one output, which a later writer removes; more writers take random numbers
+N_NAMES = 8  # temporary files of one output with small numbers; further writers at the same time draw random numbers
 _N_DRAWN = 100
 _LONGEST = 255 - len("..00000000.part")  # bytes of an output's name
 
 
-class TempFile:
-    """A new locked file in the folder of `place`. Raises OSError if it cannot be created."""
-
-    def __init__(self, place: Path, mode: int) -> None:
-        names = _numbered_parts(place)
-        for name in names:
-            sweep(name)
-        for name in chain(names, (_name(place, int.from_bytes(os.urandom(4))) for _ in range(_N_DRAWN))):
-            with suppress(FileExistsError):
-                handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-                if _lock(handle) and _is_at(handle, name):
-                    self.path, self.handle = name, handle
-                    return
-                os.close(handle)  # another writer took it for stale before it was locked
-        raise FileExistsError(errno.EEXIST, "too many others write to it")
-
-    def close(self) -> None:
-        """Remove the file, unless it was renamed, and unlock it."""
+@contextmanager
+def temporary_file(place: Path, mode: int) -> Iterator[tuple[int, Path]]:
+    """Create a locked file for the output `place`; yield its descriptor and path; remove it, unless it was renamed."""
+    handle, path = _new_file(place, mode)
+    try:
+        yield handle, path
+    finally:
         try:
-            if _is_at(self.handle, self.path):
-                self.path.unlink()
-        finally:
-            os.close(self.handle)
-
-
-def sweep(part: Path) -> None:
-    """Remove a temporary file if the process that wrote it has ended."""
-    with suppress(OSError):
-        handle = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        try:
-            if stat.S_ISREG(os.fstat(handle).st_mode):
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if _is_at(handle, part):
-                    part.unlink()
+            if _is_at(handle, path):
+                path.unlink()
         finally:
             os.close(handle)
 
 
-def sweep_beside(places: Iterable[Path]) -> list[Path]:
-    """Remove these outputs' temporary files whose writers have ended; return those with live writers."""
-    names, result = dict[Path, set[str]](), list[Path]()
-    for place in places:
-        if place.parent not in names:
-            names[place.parent] = set()
-            with suppress(OSError):
-                names[place.parent] = set(os.listdir(place.parent))
-        result += [part for part in _numbered_parts(place) if part.name in names[place.parent]]
-    for part in result:
-        sweep(part)
-    return [part for part in result if part.exists()]
+def _new_file(place: Path, mode: int) -> tuple[int, Path]:
+    names = _numbered(place)
+    for name in names:
+        sweep(name)
+    for name in chain(names, (_name(place, int.from_bytes(os.urandom(4))) for _ in range(_N_DRAWN))):
+        with suppress(FileExistsError):
+            handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            if _lock(handle) and _is_at(handle, name):
+                return handle, name
+            os.close(handle)  # another writer removed it before it was locked
+    raise FileExistsError(errno.EEXIST, "too many others write to it")
+
+
+def sweep(path: Path, *, is_folder: bool = False) -> None:
+    """Remove a temporary file, or a folder of this user, if the process that created it has ended."""
+    with suppress(OSError):
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | (os.O_DIRECTORY if is_folder else os.O_NONBLOCK))
+        try:
+            status = os.fstat(handle)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if is_folder and status.st_uid == os.getuid():
+                shutil.rmtree(path)
+            elif stat.S_ISREG(status.st_mode) and _is_at(handle, path):
+                path.unlink()
+        finally:
+            os.close(handle)
+
+
+def sweep_beside(places: Collection[Path]) -> list[Path]:
+    """Remove these outputs' temporary files whose writers have ended; return the files of live writers."""
+    existing = {path for folder in {place.parent for place in places} for path in folder.glob(".*.part")}
+    files = [path for place in places for path in _numbered(place) if path in existing]
+    for path in files:
+        sweep(path)
+    return [path for path in files if path.exists()]
 
 
 def _lock(handle: int) -> bool:
-    """Lock a file; False if another process holds it. File systems without locks are accepted."""
+    """Lock a file; return False if another process has locked it. File systems without locks are accepted."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -140,12 +125,11 @@ def _is_at(handle: int, path: Path) -> bool:
         return False
 
 
-def _numbered_parts(place: Path) -> list[Path]:
+def _numbered(place: Path) -> list[Path]:
     return [_name(place, number) for number in range(N_NAMES)]
 
 
 def _name(place: Path, number: int) -> Path:
-    """Return the name of a part; a digest replaces a long name."""
     own = os.fsencode(place.name)
     name = place.name if len(own) <= _LONGEST else blake2b(own, digest_size=16).hexdigest()
     return place.with_name(f".{name}.{number:08x}.part")

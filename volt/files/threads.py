@@ -197,9 +197,7 @@ def patiently(future: Future[T]) -> T:
             if future.done():
                 raise
             if isinstance(future, ThreadTask) and not can_wait(future.pid):
-                raise ConfigError(
-                    "a thread of another process makes this; begin it in the process that reads it"
-                ) from None
+                raise ConfigError("another process computes this; start it in the process that reads it") from None
 
 
 def next_in_thread(items: Iterator[T]) -> ThreadTask[T | None]:

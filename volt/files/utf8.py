@@ -35,14 +35,15 @@ _SIGNATURES = {
     b"PAR1": "a parquet file; name it as a file on disk, with its text column",
     b"SQLite format 3": "an SQLite database; export its text column",
     b"%PDF-": "a PDF document; extract its text",
-    b"\x89PNG": "a PNG image; leave it out",
+    b"\x89PNG": "a PNG image; exclude it",
 }
 _LONGEST_SIGNATURE = max(map(len, _SIGNATURES))
 
 
-def refuse_binary(path: str, head: bytes) -> None:
-    """Raise CorpusError if a file's first `HEAD_SIZE` bytes are binary."""
-    _refuse(path, foreign(head))
+def refuse_binary(path: str, head: bytes, *, is_all: bool = True) -> None:
+    """Raise CorpusError if a file's first `HEAD_SIZE` bytes are binary. is_all: False before the rest of these"""
+    if message := foreign(head) if is_all else _signature(head):
+        raise CorpusError(f"{shown_path(path)}: {message}")
 
 
 def refusing_binary(path: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -53,15 +54,10 @@ def refusing_binary(path: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
             head += piece[: HEAD_SIZE - len(head)]
             waiting = len(head) < HEAD_SIZE
             if not waiting or not piece or len(head) >= _LONGEST_SIGNATURE:
-                _refuse(path, _signature(head) if waiting else foreign(head))
+                refuse_binary(path, head, is_all=not waiting)
         yield piece
     if waiting:
-        _refuse(path, foreign(head))
-
-
-def _refuse(path: str, what: str | None) -> None:
-    if what:
-        raise CorpusError(f"{shown_path(path)}: {what}")
+        refuse_binary(path, head)
 
 
 def foreign(head: bytes) -> str | None:
@@ -96,10 +92,8 @@ def _control(head: bytes) -> str | None:
     if len(head) < _LEAST or (_nul_share(head) < _NUL_SHARE and n_control < most * len(head)):
         return None
     share = (n_control + head.count(0)) / len(head)
-    return (
-        f"looks like binary data ({share:.0%} of its first {len(head):,} bytes are control characters); "
-        "leave it out, or convert it to UTF-8"
-    )
+    shares = f"{share:.0%} of its first {len(head):,} bytes are control characters"
+    return f"looks like binary data ({shares}); exclude it, or convert it to UTF-8"
 
 
 def _is_start_of_utf8(head: bytes) -> bool:

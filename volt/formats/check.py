@@ -12,7 +12,7 @@ from pathlib import Path
 from volt.encode.decoder import decode
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError, quoted
-from volt.files.small_files import is_packed, read_bytes
+from volt.files.small_files import is_compressed, read_bytes
 from volt.files.temporary import scratch_folder
 from volt.formats.protocol import USUAL, Peer
 from volt.formats.registry import FORMATS, format_module, peer_loader
@@ -98,7 +98,7 @@ def _original(vocabulary: Vocabulary, path: Path, format: str, pattern: str | No
 def plain_file(path: str | Path) -> Iterator[Path]:
     """Yield the path, or the path of a decompressed copy, because other libraries do not decompress."""
     path = Path(path)
-    if not path.is_file() or not is_packed(path, kind=VocabularyError):
+    if not path.is_file() or not is_compressed(path, kind=VocabularyError):
         yield path
         return
     with scratch_folder() as folder:

@@ -25,6 +25,7 @@ from volt.files.threads import run_watched
 from volt.learn.candidates import Candidates, Ints, Longs, Trajectory
 from volt.text.characters import ALPHABET, SUFFIX, Marker, atom_code, atom_codes, atom_text, check_marker, token_lengths
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
+from volt.vocabulary.validation import as_pairs
 
 if TYPE_CHECKING:
     from volt.count.word_counts import WordCounts
@@ -134,19 +135,13 @@ def replay_bpe(
     merges: pairs of strings, in order
     marker: "suffix", "prefix" or "none", as the merges are spelled; None as in `learn_bpe`
     report: called with the number of merges done, several times a second
-    Raises CandidateError if a part of a merge is neither an atom nor the result of an earlier merge.
+    Raises CandidateError if a merge joins a token that is neither an atom nor made by an earlier merge.
 
     >>> replay_bpe({"abc": 3}, [("a", "b"), ("ab", "c</w>")]).counts_at(5).tolist()
     [0, 0, 0, 0, 3]
     """
     counts, report = as_counts(counts, call="volt.replay_bpe({}, merges)"), arguments.function(report, "report")
-    pairs = [
-        arguments.texts(pair, f"merges[{rank}]", one="give a pair of strings")
-        for rank, pair in enumerate(arguments.several(merges, "merges"))
-    ]
-    for rank, pair in enumerate(pairs):
-        if len(pair) != 2:
-            raise CandidateError(f"merges[{rank}] has {len(pair)} parts; give a pair of strings")
+    pairs = as_pairs(merges, kind=CandidateError)
     marker = as_marker(marker, counts)
     words, atom_numbers = _words(counts, marker)
     numbers = {atom_text(code): number for number, code in enumerate(atom_numbers)}
@@ -157,9 +152,7 @@ def replay_bpe(
     for rank, (left, right) in enumerate(pairs):
         for part in (left, right):
             if part not in numbers:
-                raise CandidateError(
-                    f"merge {rank + 1}, {left!r} + {right!r}: no character and no earlier merge makes {part!r}"
-                )
+                raise CandidateError(f"merge {rank + 1}, {left!r} + {right!r}: no earlier merge makes {part!r}")
         rows.append((numbers[left], numbers[right], numbers.setdefault(left + right, len(numbers))))
     table = np.array(rows, np.int32).reshape(-1, 3)
     changes = traced(words, table[:, :2], table[:, 2], report)
@@ -185,8 +178,7 @@ def _words(counts: WordCounts, marker: Marker, coverage: Coverage | None = None)
     """Return the words as numbered atoms, and the atoms' codes, the most frequent first; all 256 bytes are atoms."""
     from volt.kernels.arrays import Words
 
-    codes, ends, word_counts = without_hidden(*atom_codes(counts.words, marker=marker), counts.counts, coverage)
-    check_atoms(np.diff(ends, prepend=0), word_counts)
+    codes, ends, word_counts = atoms_of(counts, marker, coverage)
     occurrences = np.repeat(word_counts, np.diff(ends, prepend=0)).astype(float)
     always = [2 * ord(character) for character in ALPHABET] if counts.pretokenizer.is_bytes else []
     n_by_code = np.bincount(codes, occurrences, minlength=max(always, default=0) + 1)
@@ -194,24 +186,24 @@ def _words(counts: WordCounts, marker: Marker, coverage: Coverage | None = None)
     ordered = result[np.lexsort((result, -n_by_code[result]))]
     numbers = np.zeros(len(n_by_code), np.int32)
     numbers[ordered] = np.arange(len(ordered))
-    return Words(numbers[codes], ends, word_counts.astype(np.int64)), ordered.tolist()
+    return Words(numbers[codes], ends, word_counts), ordered.tolist()
 
 
-def check_atoms(lengths: Longs, counts: Longs) -> None:
-    if float(lengths @ counts.astype(float)) > 2.0**62:  # far above the error of rounding
-        total = sum(length * count for length, count in zip(lengths.tolist(), counts.tolist(), strict=True))
+def atoms_of(counts: WordCounts, marker: Marker, coverage: Coverage | None = None) -> tuple[Longs, Longs, Longs]:
+    """Return the atoms' codes, ends and counts of words, without hidden user tokens and uncovered characters."""
+    codes, ends = atom_codes(counts.words, marker=marker)
+    n_words = counts.counts.astype(np.int64)
+    if coverage is not None or codes.max(initial=0) >> 1 >= FIRST_HIDDEN:
+        hidden = is_hidden(codes)
+        if coverage is not None:
+            hidden |= np.isin(codes >> 1, coverage.codes)
+        codes, ends, n_words = without(hidden, codes, ends, n_words)
+    lengths = np.diff(ends, prepend=0)
+    if float(lengths @ n_words.astype(float)) > 2.0**62:  # far above the error of rounding
+        total = sum(length * n for length, n in zip(lengths.tolist(), n_words.tolist(), strict=True))
         if total >= 2**63:
             raise CorpusError(f"the words contain {total} atoms, more than 64 bits can count; scale the counts down")
-
-
-def without_hidden(codes: Longs, ends: Longs, counts: Longs, coverage: Coverage | None) -> tuple[Longs, Longs, Longs]:
-    """Remove hidden user tokens and uncovered characters from words."""
-    if coverage is None and codes.max(initial=0) >> 1 < FIRST_HIDDEN:
-        return codes, ends, counts
-    hidden = is_hidden(codes)
-    if coverage is not None:
-        hidden |= np.isin(codes >> 1, coverage.codes)
-    return without(hidden, codes, ends, counts)
+    return codes, ends, n_words
 
 
 def is_hidden(codes: Longs) -> NDArray[np.bool_]:
@@ -221,7 +213,7 @@ def is_hidden(codes: Longs) -> NDArray[np.bool_]:
 def without(
     removed: NDArray[np.bool_], symbols: NDArray[Any], ends: Longs, counts: Longs
 ) -> tuple[NDArray[Any], Longs, Longs]:
-    """Remove some symbols from words: the parts on either side become two words."""
+    """Remove some symbols from words, and split the words there."""
     words = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))[~removed]
     starts = np.flatnonzero(np.diff(words + np.cumsum(removed)[~removed], prepend=-1))
     return symbols[~removed], np.append(starts[1:], len(words))[: len(starts)], counts[words[starts]]

@@ -89,10 +89,8 @@ class Candidates:
 
     def __repr__(self) -> str:
         sizes = [counted(self.n_tokens, "token"), counted(self.n_atoms, "atom"), counted(self.n_merges, "merge")]
-        words = counted(self.counts.total, "word")
-        return (
-            f"<Candidates: {', '.join(sizes)}, {'no marker' if self.marker == 'none' else self.marker}, from {words}>"
-        )
+        parts = [*sizes, "no marker" if self.marker == "none" else self.marker]
+        return f"<Candidates: {', '.join(parts)}, from {counted(self.counts.total, 'word')}>"
 
     @property
     def origin(self) -> str:
@@ -147,10 +145,8 @@ class Candidates:
         """
         size = arguments.whole(size, "size")
         if not self.smallest <= size <= self.n_tokens:
-            least = "what is extended" if self.extends else "the atoms"
-            raise CandidateError(
-                f"size {size} is outside {self.smallest} ({least}) to {self.n_tokens} (all {self.n_merges} merges)"
-            )
+            least = "the extended tokens" if self.extends else "the atoms"
+            raise CandidateError(f"size {size} is outside {self.smallest} ({least}) to {self.n_tokens} (all merges)")
         return int(np.searchsorted(self.sizes_after(), size, side="right")) - 1
 
     def tokens_at(self, size: int) -> list[str]:

@@ -23,16 +23,15 @@ from volt.forks import about_to_use_polars
 from volt.learn.bpe import (
     N_SURE,
     as_marker,
-    check_atoms,
+    atoms_of,
     checked_limits,
     ending_of,
     learn_bpe,
     replay_bpe,
     token_strings,
-    without_hidden,
 )
 from volt.learn.candidates import Candidates, Longs
-from volt.text.characters import ALPHABET, Marker, atom_codes, atom_text
+from volt.text.characters import ALPHABET, Marker, atom_text
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 
 if TYPE_CHECKING:
@@ -125,10 +124,8 @@ class Parity:
 
     def __repr__(self) -> str:
         plain, fair = self.ratios
-        result = f"worst ÷ best {plain:.3f} → {fair:.3f} pieces per {self.unit}"
-        return (
-            f"<Parity: {counted(len(self.sources), 'source')}, {self.size:,} tokens, {result}, {self.cost:+.1%} pieces>"
-        )
+        result = f"worst ÷ best {plain:.3f} → {fair:.3f} pieces per {self.unit}, {self.cost:+.1%} pieces"
+        return f"<Parity: {counted(len(self.sources), 'source')}, {self.size:,} tokens, {result}>"
 
     @property
     def ratios(self) -> tuple[float, float]:
@@ -182,13 +179,9 @@ def n_units(sources: Mapping[str, WordCounts], unit: Unit) -> dict[str, int]:
 def _n_lines(sources: Mapping[str, WordCounts]) -> dict[str, int]:
     lines = {name: counts.n_lines for name, counts in sources.items()}
     (first, wanted), *others = lines.items()
-    for name, n in others:
-        if n != wanted:
-            raise ConfigError(
-                f"source {first!r} has {wanted:,} lines and {name!r} {n:,}, but each line needs its translation in "
-                "every source; give texts of equally many lines or pass",
-                hint={"unit": "character"},
-            )
+    if other := next((name for name, n in others if n != wanted), None):
+        message = f"source {first!r} has {wanted:,} lines but {other!r} has {lines[other]:,}"
+        raise ConfigError(f"{message}; give texts of equally many lines or pass", hint={"unit": "character"})
     if not wanted:
         raise ConfigError("the counts are of no lines; count texts or pass", hint={"unit": "character"})
     return lines
@@ -219,13 +212,11 @@ def _words(sources: Sequence[WordCounts], marker: Marker) -> tuple[Words, Longs,
     """Return all words as symbols (see volt.kernels.learn_parity), the pieces of each source, and the atoms' codes."""
     from volt.kernels.arrays import Words
 
-    rows = [without_hidden(*atom_codes(counts.words, marker=marker), counts.counts, None) for counts in sources]
+    rows = [atoms_of(counts, marker) for counts in sources]
     codes, numbers = np.unique(np.concatenate([row[0] for row in rows]), return_inverse=True)
-    for _, ends, counts in rows:
-        check_atoms(np.diff(ends, prepend=0), counts)
     lengths = [len(row[0]) for row in rows]
     symbols = numbers * len(sources) + np.repeat(np.arange(len(sources)), lengths)
     ends = np.concatenate([row[1] + start for row, start in zip(rows, np.cumsum([0, *lengths]), strict=False)])
     pieces = [int((np.diff(ends, prepend=0) * counts).sum()) for _, ends, counts in rows]
-    counts = np.concatenate([row[2] for row in rows]).astype(np.int64)
+    counts = np.concatenate([row[2] for row in rows])
     return Words(symbols.astype(np.int32), ends, counts), np.array(pieces, np.int64), codes.tolist()

@@ -1,4 +1,4 @@
-"""The vocabulary: ordered merges, kept tokens and settings, and the file that holds them."""
+"""The vocabulary: ordered merges, tokens and settings, and its file."""
 
 from __future__ import annotations
 

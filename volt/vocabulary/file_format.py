@@ -83,16 +83,15 @@ class VocabularyFile:
             content = next(known, "some other text" if text.strip() else "an empty file")
             raise VocabularyError(f"{name}:1: not a VOLT vocabulary, but {content}{_HINT}")
         if sum(map(text.count, ",[{:")) > _MOST_MARKS:
-            raise VocabularyError(
-                f"{name}: more values than {MOST_ROWS:,} tokens and as many merges need; choose a smaller vocabulary"
-            )
+            raise VocabularyError(f"{name}: more than {MOST_ROWS:,} tokens or merges; choose a smaller vocabulary")
         data = parsed_json(path, text)
         version = data["volt"]
         if type(version) is not int or version < 1:
             raise VocabularyError(f"{name}:1: the format version is {shown(version)}; save it again")
         if version > FORMAT:
-            result = f"{name}:1: format {shown(version)} is of a newer VOLT, but this one reads only {FORMAT}"
-            raise VocabularyError(f"{result}; pip install -U volt-vocab")
+            raise VocabularyError(
+                f"{name}:1: only a newer VOLT reads format {shown(version)}; pip install -U volt-vocab"
+            )
         return cls(path, text, data)
 
     def value(self, name: str, kind: type) -> Any:
@@ -234,7 +233,7 @@ def _special(file: VocabularyFile, *, is_plain: bool) -> SpecialTokens:
     texts = texts and all(isinstance(tokens, list) for tokens in listed)
     if set(result) != {*ROLES, *lists} or not texts or not all(isinstance(one, str) for one in chain(*listed)):
         shape = "a list, user" if is_plain else "the lists user and control"
-        raise VocabularyError(f"{file.where('special')}: 'special' must hold unk, bos, eos, pad and {shape}")
+        raise VocabularyError(f"{file.where('special')}: 'special' must contain unk, bos, eos, pad and {shape}")
     special = SpecialTokens(**{**result, **{name: tuple(result[name]) for name in lists}})
     if is_plain and not special.has_four_roles:
         raise VocabularyError(f"{file.where('special')}: a special token is given twice; save it again")

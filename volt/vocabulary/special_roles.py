@@ -42,11 +42,10 @@ def with_special(
 
     A token that loses its role becomes a control token. Raises ConfigError if an id belongs to another token.
     """
-    if isinstance(special, Mapping):
-        users = _checked(special, "special")
-    else:
-        texts = arguments.texts(special, "special", one="did you mean special=[token]?", remedy=_SPECIAL)
-        users = dict.fromkeys(texts)
+    if not isinstance(special, Mapping):
+        one = "did you mean special=[token]?"
+        special = dict.fromkeys(arguments.texts(special, "special", one=one, remedy=_SPECIAL))
+    users = _checked(special, "special")
     inputs = {"unk": unk, "bos": bos, "eos": eos, "pad": pad}
     roles = {role: _role_ids(inputs[role], role) for role in ROLES if inputs[role] is not None}
     requested = _agreed([users, *roles.values()])
@@ -109,10 +108,8 @@ def _numbered(old: Vocabulary, requested: Mapping[str, int | None], pieces: Iter
             raise ConfigError(f"{quoted(token)} has the id {old.ids[token]} already; remove the id {number}")
         if taken := placed.get(number) or (number < len(old) and old.pieces[number]):
             unused = f"such as {old.pieces.index(UNUSED)}, or one " if UNUSED in old.pieces else ""
-            raise ConfigError(
-                f"the id {number} of {quoted(token)} belongs to {quoted(str(taken))}; choose an unused one, "
-                f"{unused}from {len(old)} up"
-            )
+            message = f"the id {number} of {quoted(token)} belongs to {quoted(str(taken))}"
+            raise ConfigError(f"{message}; choose an unused one, {unused}from {len(old)} up")
         placed[number] = token
     for number in range(max([len(old), *(number + 1 for number in placed)])):
         yield placed.get(number) or (old.pieces[number] if number < len(old) else UNUSED)

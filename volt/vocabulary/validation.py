@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence, Set
 from itertools import chain, pairwise
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
-from volt.errors import quoted, shown
+from volt import arguments
+from volt.errors import VocabularyError, VoltError, quoted, shown
 from volt.text.characters import SUFFIX, Marker, atom_code
 from volt.text.special_tokens import SpecialTokens
 
@@ -23,6 +24,23 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 Pairs: TypeAlias = Sequence[tuple[str, str]]
 Fault: TypeAlias = tuple[str, int, str]  # the list, the index in it, and what is wrong
+
+
+def as_pairs(merges: Any, *, kind: type[VoltError] = VocabularyError) -> tuple[tuple[str, str], ...]:
+    """Return merges as pairs of strings. Raises an error of this kind for other lengths.
+
+    >>> as_pairs([["l", "o"]])
+    (('l', 'o'),)
+    """
+    merges = arguments.several(merges, "merges")
+    are_pairs = set(map(type, merges)) <= {tuple} and set(map(len, merges)) <= {2}
+    if are_pairs and set(map(type, chain.from_iterable(merges))) <= {str}:  # ten times as fast as a look at each
+        return tuple(merges)
+    pairs = [arguments.texts(pair, f"merges[{rank}]", one="give a pair of strings") for rank, pair in enumerate(merges)]
+    for rank, pair in enumerate(pairs):
+        if len(pair) != 2:
+            raise kind(f"merges[{rank}] has {len(pair)} parts; give a pair of strings")
+    return tuple((left, right) for left, right in pairs)
 
 
 def kinds_of(pieces: Sequence[str], special: SpecialTokens, others: Sequence[str]) -> tuple[Kind, ...]:

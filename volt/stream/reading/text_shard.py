@@ -12,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from volt.files.blocks import is_compressed, read_raw
+from volt.files.blocks import read_raw
 from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE
 from volt.files.remote import has_ranges
+from volt.files.small_files import is_compressed
 from volt.files.utf8 import is_utf8_array
 from volt.stream.reading.shard import (
     Facts,
