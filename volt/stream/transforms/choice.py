@@ -8,10 +8,8 @@ r"""Random choice: each line goes through one of several variants.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +18,8 @@ from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch, together
 from volt.stream.transforms.column import Longs
-from volt.stream.transforms.fields import ConfiguredTransform
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.options import Amount, ConfiguredTransform
 from volt.stream.transforms.transform import (
     LineFault,
     LoadedFiles,
@@ -41,14 +39,10 @@ from volt.stream.transforms.transform import (
 class Variant(ConfiguredTransform):
     """A variant of transforms, with its weight."""
 
-    weight: float
+    weight: Amount
     """The weight, relative to the other variants; 0.95, 0.04 and 0.01 are as good as 95, 4 and 1."""
     transforms: tuple[Transform, ...] = ()
     """The transforms to apply; none leave the line as it is."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= arguments.number(self.weight, "weight") < math.inf:
-            raise ConfigError(f"weight: {self.weight}; give a number from 0 up")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +52,10 @@ class Choice(ConfiguredTransform):
     Validation and translation use the heaviest variant; in a tie, the first.
     """
 
-    name: ClassVar[str] = "choice"
     variants: tuple[Variant, ...]
     """The variants, each with a weight and its transforms."""
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         variants = arguments.several(self.variants, "variants", remedy="give a tuple of Variant")
         for place, variant in enumerate(variants):
             arguments.instance(variant, Variant, f"variants[{place}]", remedy="give Variant(weight, transforms)")

@@ -10,14 +10,13 @@ Python's `re` is run only on values that contain a fixed string or a digit that 
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby
-from typing import TYPE_CHECKING, ClassVar, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 
@@ -27,8 +26,16 @@ from volt.forks import about_to_use_polars
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column, Longs, Mask, Unit, blank, holding_bytes, lengths
 from volt.stream.transforms.edits import KeepFields
-from volt.stream.transforms.fields import ConfiguredTransform, Fields, check_fields, index_of, with_fields
+from volt.stream.transforms.fields import with_fields
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.options import (
+    ConfiguredTransform,
+    Fields,
+    Size,
+    TwoFields,
+    field_number,
+    number_between,
+)
 from volt.stream.transforms.tokens import token_counts
 from volt.stream.transforms.transform import Transform
 
@@ -120,15 +127,17 @@ def needed(compiled: re.Pattern[str]) -> list[list[str]]:
     return [run for run in runs if run]
 
 
-def check_pattern(pattern: str) -> None:
+def check_pattern(pattern: str, option: str) -> str:
     try:
-        re.compile(arguments.text(pattern, "pattern"))
+        re.compile(arguments.text(pattern, option))
     except re.error as error:
-        raise ConfigError(f"pattern: {pattern!r} is not a regular expression: {error}; fix it") from None
+        raise ConfigError(f"{option}: {pattern!r} is not a regular expression: {error}; fix it") from None
     if not pattern:
-        raise ConfigError("pattern: is empty, so every line matches; give a regular expression")
+        raise ConfigError(f"{option}: is empty, so every line matches; give a regular expression")
+    return pattern
 
 
+Pattern = Annotated[str, check_pattern]
 _MOST = 1 << 53  # no text is as long; up to here a double holds every whole number
 
 
@@ -170,12 +179,8 @@ class FieldFilter(Filter):
 class SkipBlank(FieldFilter):
     """Drop lines with an empty or white-space field."""
 
-    name: ClassVar[str] = "skip_blank"
     fields: Fields | None = None
     """The fields to look at, where a missing one is blank; by default 1 and, where a line has it, 2."""
-
-    def __post_init__(self) -> None:
-        check_fields(self.fields)
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         if self.fields is not None:
@@ -195,20 +200,14 @@ def _with_text(batch: Batch, fields: Fields) -> Batch:
 class Bitext(Filter):
     """Drop lines in which a side is missing, empty or white space."""
 
-    name: ClassVar[str] = "bitext"
-    fields: Fields = (1, 2)
+    fields: TwoFields = (1, 2)
     """The two sides."""
     only: bool = False
     """Drop all other fields too."""
 
-    def __post_init__(self) -> None:
-        check_fields(self.fields, n_fields=2)
-
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch = _with_text(batch, self.fields)
-        if not self.only:
-            return batch
-        return Batch(tuple(batch.columns[field - 1] for field in self.fields), None, batch.origins)
+        return KeepFields(self.fields)(batch, rng) if self.only else batch
 
     def deterministic(self) -> Transform | None:
         return KeepFields(self.fields) if self.only else None
@@ -221,17 +220,12 @@ class Match(Filter):
     Workers take turns at lines that contain what every match needs, such as "http" or a digit.
     """
 
-    name: ClassVar[str] = "match"
-    pattern: str
+    pattern: Pattern
     """A regular expression of Python."""
-    fields: Fields = (1, 2)
+    fields: TwoFields = (1, 2)
     """The two fields to compare."""
     invert: bool = False
     """Keep the lines in which they differ instead."""
-
-    def __post_init__(self) -> None:
-        check_pattern(self.pattern)
-        check_fields(self.fields, n_fields=2)
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch, ((left, _), (right, _)) = _sides(batch, self.fields)
@@ -252,17 +246,12 @@ class Match(Filter):
 class Regex(FieldFilter):
     """Drop lines in which a pattern matches any of the fields. Workers take turns, as for `match`."""
 
-    name: ClassVar[str] = "regex"
-    pattern: str
+    pattern: Pattern
     """A regular expression of Python."""
     fields: Fields | None = None
     """The fields to search; by default 1 and, where a line has it, 2."""
     invert: bool = False
     """Keep only the lines in which the pattern is found in all of the fields instead."""
-
-    def __post_init__(self) -> None:
-        check_pattern(self.pattern)
-        check_fields(self.fields)
 
     def fits(self, column: Column) -> Mask:
         is_wanted: Mask = matching(column, re.compile(self.pattern)) == self.invert
@@ -273,21 +262,17 @@ class Regex(FieldFilter):
 class Length(FieldFilter):
     """Drop lines in which a field is too short or too long."""
 
-    name: ClassVar[str] = "length"
-    max: int | None = None
+    max: Size | None = None
     """The greatest length that passes; none by default."""
-    min: int = 0
+    min: Size = 0
     """The least length that passes."""
     fields: Fields | None = None
     """The fields to measure; by default 1 and, where a line has it, 2."""
     unit: Unit = "words"
     """The unit: words (or pieces: what spaces separate), characters or bytes."""
 
-    def __post_init__(self) -> None:
-        check_fields(self.fields)
-        arguments.choice(self.unit, "unit", get_args(Unit))
-        least = arguments.whole(self.min, "min", low=0)
-        if self.max is not None and arguments.whole(self.max, "max", low=0) < least:
+    def check(self) -> None:
+        if self.max is not None and self.max < self.min:
             raise ConfigError(f"length: min is {self.min} and max is {self.max}; nothing could pass, so change one")
 
     def fits(self, column: Column) -> Mask:
@@ -299,16 +284,10 @@ class Length(FieldFilter):
 class FilterTooLong(FieldFilter):
     """Drop lines in which a field has too many tokens, separated by spaces, or ids."""
 
-    name: ClassVar[str] = "filter_too_long"
-    max_len: int
+    max_len: Size
     """The maximum number of tokens."""
     fields: Fields | None = None
     """The fields to measure; by default 1 and, where a line has it, 2."""
-
-    def __post_init__(self) -> None:
-        if arguments.whole(self.max_len, "max_len") < 0:
-            raise ConfigError(f"max_len: {self.max_len}; give a number of tokens, from 0 up")
-        check_fields(self.fields)
 
     def fits(self, column: Column) -> Mask:
         return token_counts(column) <= self.max_len
@@ -318,19 +297,12 @@ class FilterTooLong(FieldFilter):
 class Ratio(Filter):
     """Drop lines whose longer side is more than `max` times as long as the shorter; two empty sides pass."""
 
-    name: ClassVar[str] = "ratio"
-    max: float
+    max: Annotated[float, partial(number_between, low=1)]
     """The greatest ratio that passes; 1 or more."""
-    fields: Fields = (1, 2)
+    fields: TwoFields = (1, 2)
     """The two sides."""
     unit: Unit = "words"
     """The unit: words (or pieces: what spaces separate), characters or bytes."""
-
-    def __post_init__(self) -> None:
-        check_fields(self.fields, n_fields=2)
-        arguments.choice(self.unit, "unit", get_args(Unit))
-        if not 1 <= arguments.number(self.max, "max") < math.inf:
-            raise ConfigError(f"max: {self.max}; the ratio of the longer to the shorter side is 1 or more")
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch, sides = _sides(batch, self.fields)
@@ -356,13 +328,12 @@ _NUMBERED = re.compile(r"f([1-9][0-9]*)")
 class Where(Filter):
     """Keep the lines for which a condition in the SQL of Polars is true, such as length(f1) <= 400 AND f2 <> ''."""
 
-    name: ClassVar[str] = "where"
     condition: str
     """The condition. The fields are f1, f2 and so on; one that a line lacks is NULL; length counts characters."""
     names: tuple[str, ...] = ()
     """Further names of the fields, field 1 first; by default as a `pair` names them."""
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         import polars as pl
 
         arguments.texts(self.names, "names", one="give a tuple of names")
@@ -407,7 +378,7 @@ class Where(Filter):
             if name in self.names:
                 numbers[name] = self.names.index(name) + 1
             elif numbered := _NUMBERED.fullmatch(name):
-                numbers[name] = index_of(int(numbered[1]), option="condition") + 1
+                numbers[name] = field_number(int(numbered[1]), "condition")
             else:
                 raise self._refusal(f"there is no field {name!r}; field 1 is {' or '.join([*self.names[:1], 'f1'])}")
         if not numbers:

@@ -7,20 +7,23 @@ from functools import partial
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from volt import arguments
-from volt.errors import ConfigError, VocabularyError, missing
+from volt.errors import VocabularyError, missing
 from volt.files.small_files import read_bytes
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import Fields, FileTransform, LineTransform, check_fields, take_file
+from volt.stream.transforms.fields import Draws, each_field
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.options import Amount, Fields, File, FileTransform, LineTransform
 from volt.stream.transforms.sentencepiece_sampling import Drawing, Sampler, sampler_of
-from volt.stream.transforms.subwords import decoded, encoded_fields, ids_of, pieces_of
+from volt.stream.transforms.subwords import decoded, ids_of, pieces_of
 from volt.stream.transforms.transform import Call, LoadedFiles
+
+NBest = Annotated[int, partial(arguments.whole, low=-1, high=512)]
 
 
 class _Model(NamedTuple):
@@ -33,27 +36,18 @@ class _Model(NamedTuple):
 class SpmEncode(FileTransform):
     """Encode fields with a SentencePiece model, as pieces or ids separated by spaces."""
 
-    name: ClassVar[str] = "spm_encode"
     keeps_lines: ClassVar[bool] = True
     changes: ClassVar[str] = "pieces"
-    model: Path
+    model: File
     """A SentencePiece model file."""
     fields: Fields | None = None
     """The fields to encode; by default 1 and, where a line has it, 2."""
     to: Literal["pieces", "ids"] = "pieces"
     """The form of the output."""
-    alpha: float | None = None
+    alpha: Amount | None = None
     """Sample: for a unigram model how sharp the distribution is, for a BPE model the dropout probability."""
-    nbest: int = -1
+    nbest: NBest = -1
     """The number of best encodings that a unigram model samples from; −1: of all."""
-
-    def __post_init__(self) -> None:
-        take_file(self, "model")
-        check_fields(self.fields)
-        if self.alpha is not None and not 0 <= arguments.number(self.alpha, "alpha") < float("inf"):
-            raise ConfigError(f"alpha: {self.alpha}; give 0 or more, or remove it to encode without sampling")
-        if arguments.whole(self.nbest, "nbest") < -1 or self.nbest > 512:
-            raise ConfigError(f"nbest: {self.nbest}; give −1 for all, or up to 512")
 
     @property
     def is_compiled(self) -> bool:
@@ -77,37 +71,31 @@ class SpmEncode(FileTransform):
         return SpmDecode(self.model, self.fields, self.to)
 
     def _encoded(self, processor: Any, sampler: Sampler | None, batch: Batch, rng: LineRng) -> Batch:
-        def plain(column: Column, rng: LineRng) -> Column:
+        def plain(column: Column, draws: Draws) -> Column:
             rows = processor.encode(column.strings(), out_type=int if self.to == "ids" else str, num_threads=1)
             if self.to == "pieces":
                 return Column.of([" ".join(row) for row in rows])
             offsets = np.cumsum([0, *map(len, rows)])
             return Column.of_ids(np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1])), offsets)
 
-        def drawn(column: Column, rng: LineRng) -> Column:
+        def drawn(column: Column, draws: Draws) -> Column:
             assert sampler is not None
-            how = Drawing(self.alpha or 0.0, self.nbest, self.to)
-            return sampler(column.strings(), rng.words(batch.origins), how)
+            return sampler(column.strings(), draws.words, Drawing(self.alpha or 0.0, self.nbest, self.to))
 
-        return encoded_fields(batch, rng, plain if sampler is None else drawn, fields=self.fields)
+        return each_field(batch, rng, plain if sampler is None else drawn, fields=self.fields)
 
 
 @dataclass(frozen=True, slots=True)
 class SpmDecode(FileTransform, LineTransform):
     """Decode fields of pieces or ids of a SentencePiece model into text."""
 
-    name: ClassVar[str] = "spm_decode"
     decodes: ClassVar[bool] = True
-    model: Path
+    model: File
     """The model that encoded them."""
     fields: Fields | None = (1, 2)
     """The fields to decode; null means 1 and, if a line has it, 2."""
     from_: Literal["pieces", "ids"] = "pieces"
     """The form of the input."""
-
-    def __post_init__(self) -> None:
-        take_file(self, "model")
-        check_fields(self.fields)
 
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         model = files.load(self.model, _model)

@@ -1,6 +1,7 @@
 r"""A user's function as a transform, from the one Python file that the configuration names.
 
 >>> import tempfile
+>>> from pathlib import Path
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     file = Path(folder, "mine.py")
 ...     _ = file.write_text("def swap(fields):\n    return fields[::-1]\n")
@@ -15,8 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -24,8 +24,9 @@ from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import FileTransform, check_values, take_file
+from volt.stream.transforms.fields import check_values
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.options import File, FileTransform
 from volt.stream.transforms.transform import LineFault, LoadedFiles, Opened
 from volt.stream.transforms.user_file import (
     Function,
@@ -55,8 +56,7 @@ class User(FileTransform):
     stderr. Validation and translation skip a function with `rng`.
     """
 
-    name: ClassVar[str] = "user"
-    file: Path
+    file: File
     """The Python file."""
     function: str
     """The function's name in it."""
@@ -71,8 +71,7 @@ class User(FileTransform):
     options: Mapping[str, Any] = field(default_factory=dict)
     """Keyword arguments for it."""
 
-    def __post_init__(self) -> None:
-        take_file(self, "file")
+    def check(self) -> None:
         arguments.text(self.function, "function", remedy="give the name of a function in the file")
         if self.append and self.takes in ("stream", "batch"):
             raise ConfigError(f"append: needs a function that takes fields or line, not {self.takes}; remove it")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,10 @@ from volt import arguments
 from volt.errors import VocabularyError
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import Fields, FileTransform, check_fields, take_file
+from volt.stream.transforms.fields import Draws, each_field
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.noise import Draws, Hit, Noise, each_field, hit_tokens, take_amount
+from volt.stream.transforms.noise import Hit, Noise, hit_tokens, take_amount
+from volt.stream.transforms.options import Amount, Fields, File, FileTransform, Probability
 from volt.stream.transforms.tokens import NO_OTHERS, with_values, written
 from volt.stream.transforms.transform import LoadedFiles, Opened
 from volt.text.characters import SPACE
@@ -37,22 +38,20 @@ _NONE = -1
 
 @dataclass(frozen=True, slots=True)
 class VocabularyNoise(FileTransform, Noise):
-    vocabulary: Path
+    vocabulary: File
     """A vocabulary file of any format that VOLT reads, or a list of tokens with or without counts."""
-    temperature: float | None = None
+    temperature: Amount | None = None
     """The rate at which the probability falls that k tokens are hit, as exp(-temperature k), where k runs from 0 to n -
     1 in a line of n tokens: the more, the less noise; by default 2, which hits none in 86 of 100 lines."""
-    rate: float | None = None
+    rate: Probability | None = None
     """Instead of a temperature: the probability that a token is hit, the same for each."""
     fields: Fields | None = None
     """The fields to change; by default 1 and, where a line has it, 2."""
     without: tuple[str, ...] = ()
     """Tokens of the vocabulary that are never drawn, besides special ones and the tags that steps of this list add."""
 
-    def __post_init__(self) -> None:
-        take_file(self, "vocabulary")
+    def check(self) -> None:
         take_amount(self)
-        check_fields(self.fields)
         arguments.texts(self.without, "without", one="give a tuple of tokens")
 
     def excluding(self, tokens: tuple[str, ...]) -> Self:
@@ -60,7 +59,7 @@ class VocabularyNoise(FileTransform, Noise):
 
     def opened(self, files: LoadedFiles) -> Opened:
         vocabulary = files.load(self.vocabulary, noise_vocabulary).without(self.without)
-        self.check(vocabulary)
+        self.check_vocabulary(vocabulary)
         options = {"temperature": self.temperature, "rate": self.rate, "fields": self.fields and list(self.fields)}
         values = {"type": type(self).__name__, "vocabulary": vocabulary.fingerprint, **options}
         return Opened(self, partial(self._noisy, vocabulary), values)
@@ -72,7 +71,7 @@ class VocabularyNoise(FileTransform, Noise):
 
         return each_field(batch, rng, changed, fields=self.fields)
 
-    def check(self, vocabulary: NoiseVocabulary) -> None: ...
+    def check_vocabulary(self, vocabulary: NoiseVocabulary) -> None: ...
 
     @abstractmethod
     def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column: ...
@@ -82,8 +81,6 @@ class VocabularyNoise(FileTransform, Noise):
 class Switchout(VocabularyNoise):
     """Replace tokens by others of a vocabulary, all equally probable."""
 
-    name: ClassVar[str] = "switchout"
-
     def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
         chosen = np.where(hit.drawn < 0, np.arange(len(hit.drawn)), -1 - hit.drawn)
         return written(hit.tokens, chosen, hit.tokens.ends, vocabulary.like(hit.tokens.column))
@@ -92,8 +89,6 @@ class Switchout(VocabularyNoise):
 @dataclass(frozen=True, slots=True)
 class Insertion(VocabularyNoise):
     """Insert tokens of a vocabulary, all equally probable, before random tokens."""
-
-    name: ClassVar[str] = "insertion"
 
     def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
         is_hit = hit.drawn >= 0
@@ -106,9 +101,7 @@ class Insertion(VocabularyNoise):
 class WbNoise(VocabularyNoise):
     """Move word boundaries: random tokens lose or gain a leading ▁, if the result is in the vocabulary."""
 
-    name: ClassVar[str] = "wb_noise"
-
-    def check(self, vocabulary: NoiseVocabulary) -> None:
+    def check_vocabulary(self, vocabulary: NoiseVocabulary) -> None:
         if vocabulary.marked[0] == vocabulary.marked[1]:
             raise VocabularyError(
                 f"{vocabulary.path}: no token starts with {SPACE!r}, the mark of a word's start, so there is none to "
