@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
+Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Chosen = Sequence[int] | Longs | Mask
@@ -265,12 +266,38 @@ def from_ends(data: NDArray[Any], ends: Longs, *, gap: int = 0) -> Column:
 
 
 def concatenated(columns: Sequence[Column]) -> Column:
-    if len({column.is_ids for column in columns}) > 1:
-        columns = [column.as_text() for column in columns]
-    before = np.cumsum([0, *(len(column.data) for column in columns)])[:-1].tolist()
-    starts = [column.starts + first for column, first in zip(columns, before, strict=True)]
-    data = np.concatenate([column.data for column in columns])
-    return Column(data, np.concatenate(starts), np.concatenate([column.sizes for column in columns]))
+    return concatenated_fields([columns])[0]
+
+
+def concatenated_fields(fields: Sequence[Sequence[Column]]) -> list[Column]:
+    """Concatenate the columns of each field; a buffer that several columns share is copied once.
+
+    fields: for each field, its columns; they become text if one of them is text
+    """
+    fields = list(map(_of_one_kind, fields))
+    first, pools = dict[int, int](), dict[bool, NDArray[Any]]()
+    several = [columns for columns in fields if len({id(column.data) for column in columns}) > 1]
+    for is_ids in {columns[0].is_ids for columns in several}:
+        buffers = {id(one.data): one.data for columns in several for one in columns if one.is_ids == is_ids}
+        ends = np.cumsum(list(map(len, buffers.values()))).tolist()
+        first |= {key: end - len(buffers[key]) for key, end in zip(buffers, ends, strict=True)}
+        pools[is_ids] = frozen(np.concatenate(list(buffers.values())))
+    result = list[Column]()
+    for columns in fields:
+        data, starts = columns[0].data, [column.starts for column in columns]
+        if any(column.data is not data for column in columns):
+            data = pools[columns[0].is_ids]
+            starts = [column.starts + first[id(column.data)] for column in columns]
+        result.append(Column(data, np.concatenate(starts), np.concatenate([column.sizes for column in columns])))
+    return result
+
+
+def _of_one_kind(columns: Sequence[Column]) -> list[Column]:
+    """Return columns of one field, all as text if any is text; a column without values gets another's buffer."""
+    filled = [column for column in columns if column.present.any()] or columns[:1]
+    if len({column.is_ids for column in filled}) > 1:
+        return _of_one_kind([column.as_text() for column in columns])
+    return [one if one.present.any() else Column(filled[0].data, one.starts, one.sizes) for one in columns]
 
 
 Unit = Literal["words", "characters", "bytes"]

@@ -227,12 +227,8 @@ class StripEos(LineTransform):
             reasons |= dict.fromkeys(texts, f"field {number} is text, and strip_eos takes ids")
         if reasons:
             raise LineFault(reasons)
-        return batch.with_columns({number: stripped(column, self.id) for number, column in columns.items()})
-
-
-def stripped(column: Column, eos: int) -> Column:
-    """Return values of ids without a final `eos`."""
-    filled = np.flatnonzero(column.sizes > 0)
-    sizes = column.sizes.copy()
-    sizes[filled] -= column.data[column.starts[filled] + sizes[filled] - 1] == eos
-    return Column(column.data, column.starts, sizes)
+        for number, column in columns.items():
+            filled, sizes = np.flatnonzero(column.sizes > 0), column.sizes.copy()
+            sizes[filled] -= column.data[column.starts[filled] + sizes[filled] - 1] == self.id
+            columns[number] = Column(column.data, column.starts, sizes)
+        return batch.with_columns(columns)

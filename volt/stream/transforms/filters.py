@@ -26,16 +26,9 @@ from volt.forks import about_to_use_polars
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column, Longs, Mask, Unit, blank, holding_bytes, lengths
 from volt.stream.transforms.edits import KeepFields
-from volt.stream.transforms.fields import with_fields
+from volt.stream.transforms.fields import N_SIDES, with_fields
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.options import (
-    ConfiguredTransform,
-    Fields,
-    Size,
-    TwoFields,
-    field_number,
-    number_between,
-)
+from volt.stream.transforms.options import ConfiguredTransform, Fields, Size, TwoFields, field_number, number_between
 from volt.stream.transforms.tokens import token_counts
 from volt.stream.transforms.transform import Transform
 
@@ -147,8 +140,7 @@ class Filter(ConfiguredTransform):
     __slots__ = ()
     is_compiled: ClassVar[bool] = True
 
-    def deterministic(self) -> Transform | None:
-        return None
+    def deterministic(self) -> Transform | None: ...
 
 
 def selected(batch: Batch, wanted: Mask) -> Batch:
@@ -176,24 +168,19 @@ class FieldFilter(Filter):
 
 
 @dataclass(frozen=True, slots=True)
-class SkipBlank(FieldFilter):
+class SkipBlank(Filter):
     """Drop lines with an empty or white-space field."""
 
     fields: Fields | None = None
     """The fields to look at, where a missing one is blank; by default 1 and, where a line has it, 2."""
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        if self.fields is not None:
-            return _with_text(batch, self.fields)
-        return FieldFilter.__call__(self, batch, rng)
-
-    def fits(self, column: Column) -> Mask:
-        return ~blank(column)
-
-
-def _with_text(batch: Batch, fields: Fields) -> Batch:
-    batch = batch.split(max(fields))
-    return selected(batch, np.logical_and.reduce([~blank(batch.columns[field - 1]) for field in fields]))
+        batch = batch.split(max(self.fields or (N_SIDES,)))
+        columns = [batch.columns[field - 1] for field in self.fields or range(1, N_SIDES + 1)]
+        wanted = [~blank(column) for column in columns]
+        if self.fields is None:
+            wanted[1] |= ~columns[1].present
+        return selected(batch, np.logical_and.reduce(wanted))
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +193,7 @@ class Bitext(Filter):
     """Drop all other fields too."""
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        batch = _with_text(batch, self.fields)
+        batch = SkipBlank(self.fields)(batch, rng)
         return KeepFields(self.fields)(batch, rng) if self.only else batch
 
     def deterministic(self) -> Transform | None:
@@ -233,9 +220,7 @@ class Match(Filter):
         looked_at = np.flatnonzero(matching(left, compiled) | matching(right, compiled))  # elsewhere both have none
 
         def matches(text: str) -> list[str]:
-            return sorted(
-                [match[0] for match in compiled.finditer(text)] if compiled.groups else compiled.findall(text)
-            )
+            return sorted([one[0] for one in compiled.finditer(text)] if compiled.groups else compiled.findall(text))
 
         pairs = zip(left.take(looked_at).strings(), right.take(looked_at).strings(), strict=True)
         same[looked_at] = [matches(one) == matches(other) for one, other in pairs]

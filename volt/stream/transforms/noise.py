@@ -60,8 +60,7 @@ class Typos(Noise):
     rate: Probability = 0.01
     """The probability that a character is hit; spaces never are."""
     kinds: tuple[Kind, ...] = KINDS
-    """The change of a character that is hit: it is swapped with the next of its word, dropped, gets another inserted
-    before it, or is replaced by another; each equally often."""
+    """What happens to a character that is hit, equally often: swap with the next one, drop, insert before, replace."""
     fields: Fields = (1,)
     """The fields to misspell."""
 
@@ -122,8 +121,8 @@ class Drop(Noise):
     """Remove tokens at random, but never all tokens of a line."""
 
     temperature: Amount | None = None
-    """The rate at which the probability falls that k tokens go, as exp(-temperature k), where k runs from 0 to n - 1 in
-    a line of n tokens: the more, the less noise; by default 2, which drops none in 86 of 100 lines."""
+    """The probability that k tokens go falls with exp(-temperature k), where k runs from 0 to n - 1 in a line of n tokens;
+    by default 2, which drops none in 86 of 100 lines."""
     rate: Probability | None = None
     """Instead of a temperature: the probability that a token goes, the same for each."""
     fields: Fields = (1,)

@@ -42,12 +42,10 @@ class Segmenting(FileTransform, LineTransform):
     n_samples: Annotated[int, partial(arguments.whole, low=1, high=64)] = 5
     """The number of a word's best segmentations from which one is drawn; 1 takes the best."""
     theta: Annotated[float, partial(number_between, high=BEST)] = 0.5
-    """The sharpness of the distribution: a segmentation is drawn in proportion to its score to this power; with 0, all
-    are equally probable, and with .inf, the best is taken."""
+    """P(segmentation) ∝ its score to this power; with 0, all are equally probable; with .inf, the best is taken."""
     marks: Marks = "auto"
-    """The origin of the marker ▁: the words have it where a space belongs before them (given), or it is put before
-    each word, which the model then cuts (word), or it is put before each word's first piece (pieces). By default (auto)
-    it is `word` for a field without any ▁, if the model has pieces that start with ▁; otherwise `given`."""
+    """How words get the marker ▁: it is in the text (given), put before each word (word), or put before each word's
+    first piece (pieces). `auto` means `word` if the model, but not the field, contains ▁, and otherwise `given`."""
 
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         segmenter = self._segmenter(files)
@@ -92,14 +90,12 @@ class DeterministicSegmentation(FileTransform, LineTransform):
 
     changes: ClassVar[str] = "pieces"
     table: File
-    """A file of lines `word<TAB>subword subword …`, each word once. The pieces spell the word, but for marks; other
-    are refused, since they could not be joined to the text again."""
+    """A file of lines `word<TAB>subword subword …`, each word once. Joined pieces must spell the word, except marks."""
     fields: Fields | None = None
     """The fields to split; by default 1 and, if a line has it, 2."""
     marks: Marks = "auto"
-    """The origin of the marker ▁: the words have it (given), or it is put before each word, which is then looked up
-    (word), or it is put before each word's first piece (pieces). By default (auto) it is `word` for a field without any
-    ▁, if the table has words that start with ▁; otherwise `given`."""
+    """How words get the marker ▁: it is in the text (given), put before each word (word), or put before each word's
+    first piece (pieces). `auto` means `word` if the table, but not the field, contains ▁, and otherwise `given`."""
 
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         segmenter = files.load(self.table, read_table)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from hashlib import blake2b
-from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
-
-import numpy as np
+from typing import Annotated, Any, ClassVar
 
 from volt import arguments
 from volt.errors import VocabularyError, missing
@@ -19,17 +16,37 @@ from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import Draws, each_field
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Amount, Fields, File, FileTransform, LineTransform
-from volt.stream.transforms.sentencepiece_sampling import Drawing, Sampler, sampler_of
+from volt.stream.transforms.sentencepiece_sampling import Drawing, Form, Sampler, column_of_rows, sampler_of
 from volt.stream.transforms.subwords import decoded, ids_of, pieces_of
 from volt.stream.transforms.transform import Call, LoadedFiles
 
 NBest = Annotated[int, partial(arguments.whole, low=-1, high=512)]
 
 
-class _Model(NamedTuple):
+@dataclass(frozen=True)
+class Model:
+    """A loaded model file. processor: the library's object"""
+
     processor: Any
     data: bytes
-    fingerprint: str
+
+    @property
+    def fingerprint(self) -> str:
+        return blake2b(self.data, digest_size=8).hexdigest()
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        return {"model": self.fingerprint, "library": _library().__version__}
+
+    @cached_property
+    def proto(self) -> Any:
+        from volt.formats.sentencepiece.charsmap import model_class
+
+        return model_class().FromString(self.data)
+
+    @cached_property
+    def sampler(self) -> Sampler:
+        return sampler_of(self.processor, self.proto)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +59,7 @@ class SpmEncode(FileTransform):
     """A SentencePiece model file."""
     fields: Fields | None = None
     """The fields to encode; by default 1 and, where a line has it, 2."""
-    to: Literal["pieces", "ids"] = "pieces"
+    to: Form = "pieces"
     """The form of the output."""
     alpha: Amount | None = None
     """Sample: for a unigram model how sharp the distribution is, for a BPE model the dropout probability."""
@@ -59,10 +76,8 @@ class SpmEncode(FileTransform):
         return self.alpha is not None and self.nbest not in (0, 1)
 
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
-        model = files.load(self.model, _model)
-        sampler = files.load(self.model, _sampler) if self.sampled else None
-        encode = partial(self._encoded, model.processor, sampler)
-        return encode, {"model": model.fingerprint, "library": _library().__version__}
+        model = files.load(self.model, read_model)
+        return partial(self._encoded, model.processor, model.sampler if self.sampled else None), model.fingerprints
 
     def deterministic(self) -> SpmEncode:
         return replace(self, alpha=None)
@@ -71,18 +86,14 @@ class SpmEncode(FileTransform):
         return SpmDecode(self.model, self.fields, self.to)
 
     def _encoded(self, processor: Any, sampler: Sampler | None, batch: Batch, rng: LineRng) -> Batch:
-        def plain(column: Column, draws: Draws) -> Column:
-            rows = processor.encode(column.strings(), out_type=int if self.to == "ids" else str, num_threads=1)
-            if self.to == "pieces":
-                return Column.of([" ".join(row) for row in rows])
-            offsets = np.cumsum([0, *map(len, rows)])
-            return Column.of_ids(np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1])), offsets)
+        def changed(column: Column, draws: Draws) -> Column:
+            values = column.strings()
+            if sampler is not None:
+                return sampler(values, draws.words, Drawing(self.alpha or 0.0, self.nbest, self.to))
+            kind = int if self.to == "ids" else str
+            return column_of_rows(processor.encode(values, out_type=kind, num_threads=1), self.to)
 
-        def drawn(column: Column, draws: Draws) -> Column:
-            assert sampler is not None
-            return sampler(column.strings(), draws.words, Drawing(self.alpha or 0.0, self.nbest, self.to))
-
-        return each_field(batch, rng, plain if sampler is None else drawn, fields=self.fields)
+        return each_field(batch, rng, changed, fields=self.fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +105,12 @@ class SpmDecode(FileTransform, LineTransform):
     """The model that encoded them."""
     fields: Fields | None = (1, 2)
     """The fields to decode; null means 1 and, if a line has it, 2."""
-    from_: Literal["pieces", "ids"] = "pieces"
+    from_: Form = "pieces"
     """The form of the input."""
 
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
-        model = files.load(self.model, _model)
-        fingerprints = {"model": model.fingerprint, "library": _library().__version__}
-        return partial(self._decoded, model.processor), fingerprints
+        model = files.load(self.model, read_model)
+        return partial(self._decoded, model.processor), model.fingerprints
 
     def _decoded(self, processor: Any, batch: Batch, rng: LineRng) -> Batch:
         size = processor.get_piece_size()
@@ -117,7 +127,7 @@ class SpmDecode(FileTransform, LineTransform):
         def whole(column: Column) -> Column:
             return Column.of(processor.decode(list(map(row_of, column.strings())), num_threads=1))
 
-        return decoded(batch, whole, lambda value: str(processor.decode(row_of(value))), fields=self.fields)
+        return decoded(batch, rng, whole, lambda value: str(processor.decode(row_of(value))), fields=self.fields)
 
 
 def _library() -> Any:
@@ -128,9 +138,9 @@ def _library() -> Any:
     return sentencepiece
 
 
-def _model(path: Path) -> _Model:
+def read_model(path: Path) -> Model:
     data = read_bytes(path, kind=VocabularyError)
-    return _Model(processor_of(path, data), data, blake2b(data, digest_size=8).hexdigest())
+    return Model(processor_of(path, data), data)
 
 
 def processor_of(path: Path, data: bytes) -> Any:
@@ -138,10 +148,3 @@ def processor_of(path: Path, data: bytes) -> Any:
         return _library().SentencePieceProcessor(model_proto=data)
     except (RuntimeError, OSError):
         raise VocabularyError(f"{path}: not a SentencePiece model, or damaged; copy or train it again") from None
-
-
-def _sampler(path: Path) -> Sampler:
-    from volt.formats.sentencepiece.charsmap import model_class
-
-    model = _model(path)
-    return sampler_of(model.processor, model_class().FromString(model.data))

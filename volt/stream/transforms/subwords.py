@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import repeat
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from volt.errors import CorpusError, VocabularyError, quoted
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import Draws, check_values, each_field, present_as, with_fields
+from volt.stream.transforms.fields import N_SIDES, Draws, check_values, each_field
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Fields, File, FileTransform, LineTransform, Probability
 from volt.stream.transforms.transform import Call, LineFault, LoadedFiles
@@ -90,7 +91,7 @@ class Decode(FileTransform, LineTransform):
             return encoder.decode(pieces_of(value)) if self.from_ == "pieces" else encoder.decode_ids(ids_of(value))
 
         whole = partial(_of_pieces if self.from_ == "pieces" else _of_ids, encoder)
-        return decoded(batch, whole, one, fields=self.fields)
+        return decoded(batch, rng, whole, one, fields=self.fields)
 
 
 def _text_of(column: Column) -> bytes:
@@ -98,42 +99,38 @@ def _text_of(column: Column) -> bytes:
 
 
 def decoded(
-    batch: Batch, whole: Callable[[Column], Column], one: Callable[[str], str], *, fields: Fields | None
+    batch: Batch, rng: LineRng, whole: Callable[[Column], Column], one: Callable[[str], str], *, fields: Fields | None
 ) -> Batch:
     """Return a batch with each field decoded by `whole`, or, if that fails, value by value by `one`.
 
     Raises LineFault for values that `one` refuses, and for text that would break a line.
     """
-    batch, numbers = with_fields(batch, fields)
-    changed, bad = dict[int, Column](), dict[int, str]()
-    for field in numbers:
-        column = batch.columns[field - 1]
-        try:
-            output = whole(column)
-            is_whole = len(output) == len(column)  # no value spells a line end
-        except _REFUSED:
-            is_whole = False
-        if not is_whole:
-            values = column.strings()
-            for place, value in enumerate(values):
-                try:
-                    values[place] = one(value)
-                except _REFUSED as error:
-                    bad.setdefault(place, f"field {field} cannot be read: {error}")
-            output = Column.of(values)
-        changed[field] = present_as(output, column)
+    bad = dict[int, str]()
+
+    def changed(column: Column, draws: Draws) -> Column:
+        with suppress(*_REFUSED):
+            if len(output := whole(column)) == len(column):  # no value spells a line end
+                return output
+        values = column.strings()
+        for place, value in enumerate(values):
+            try:
+                values[place] = one(value)
+            except _REFUSED as error:
+                bad.setdefault(place, f"field {draws.field} cannot be read: {error}")
+        return Column.of(values)
+
+    result = each_field(batch, rng, changed, fields=fields)
     if bad:
         raise LineFault(bad)
-    check_values(list(changed.values()))
-    return batch.with_columns(changed)
+    check_values([result.columns[field - 1] for field in fields or range(1, N_SIDES + 1)])
+    return result
 
 
 def _of_ids(encoder: Encoder, column: Column) -> Column:
     if not column.is_ids:
         return Column.cut(encoder.decode_text(_text_of(column)))
-    offsets = np.concatenate([[0], np.cumsum(column.sizes)])
-    places = np.repeat(column.starts - offsets[:-1], column.sizes) + np.arange(offsets[-1])
-    return _spelled(encoder, column.data[places], offsets)
+    column = column.compact()
+    return _spelled(encoder, column.data, np.append(column.starts, len(column.data)))
 
 
 def _of_pieces(encoder: Encoder, column: Column) -> Column:

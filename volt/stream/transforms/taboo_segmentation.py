@@ -9,15 +9,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from volt.errors import ConfigError, VocabularyError, shown_path
-from volt.files.small_files import read_bytes
-from volt.stream.transforms import subwords
+from volt.stream.transforms import sentencepiece, subwords
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import Draws, each_field, with_fields
@@ -25,8 +23,8 @@ from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import File, Probability
 from volt.stream.transforms.segmentations import SOURCE, TARGET, JoinPieces, Segmenting, disjoint, known
 from volt.stream.transforms.segmenters import Scored, Segmenter, read_model, read_table
-from volt.stream.transforms.sentencepiece import SpmDecode, processor_of
-from volt.stream.transforms.sentencepiece_sampling import UNIGRAM, BestSampler, UnigramSampler, sampler_of
+from volt.stream.transforms.sentencepiece import SpmDecode
+from volt.stream.transforms.sentencepiece_sampling import UNIGRAM, BestSampler, UnigramSampler
 from volt.stream.transforms.subwords import Decode
 from volt.stream.transforms.tokens import Choices, WordTypes
 from volt.stream.transforms.transform import LoadedFiles, Transform
@@ -74,13 +72,11 @@ class Taboo(MorfessorEmTaboo):
     model: File
     """The segmenter's file: a model, a vocabulary or a table."""
     segmenter: Kind = "morfessor"
-    """The kind of the file: a model as `morfessor_em` takes it, a SentencePiece unigram model, a vocabulary as `encode`
-    takes it, or a table as `deterministic_segmentation` takes it."""
+    """The file's kind: a model of `morfessor_em`, a SentencePiece unigram model, or a file of `encode` or the table."""
     reordered: bool = False
     """True if the lines have both sides, with the same words in perhaps another order."""
     dropout: Probability = 0.1
-    """For a vocabulary: the probability of passing over a merge. n_samples says how many samples are drawn of a
-    word."""
+    """For a vocabulary: the probability of skipping a merge; n_samples is then the number of samples of each word."""
 
     def check(self) -> None:
         if self.marks not in ("auto", "given") and self.segmenter in ("sentencepiece", "vocabulary"):
@@ -88,7 +84,9 @@ class Taboo(MorfessorEmTaboo):
 
     def _segmenter(self, files: LoadedFiles) -> Segmenter:
         if self.segmenter == "vocabulary":
-            return DropoutSegmenter(files.load(self.model, read_encoder), self.dropout)
+            encoder = files.load(self.model, read_encoder)
+            fingerprint = f"{encoder.vocabulary.fingerprint} {self.dropout!r}"
+            return DropoutSegmenter(encoder, self.dropout, fingerprint=fingerprint)
         return files.load(self.model, _READERS[self.segmenter])
 
     def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
@@ -125,10 +123,6 @@ class DropoutSegmenter(Segmenter):
     encoder: Encoder
     dropout: float
 
-    @property
-    def fingerprint(self) -> str:
-        return f"{self.encoder.vocabulary.fingerprint} {self.dropout!r}"
-
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
         """Return the distinct segmentations among n samples of each word, most frequent first."""
         rows = self._encoded([word for word in words for _ in range(n)], self.dropout if n > 1 else 0.0, n)
@@ -150,7 +144,6 @@ class DropoutSegmenter(Segmenter):
 @dataclass(frozen=True, slots=True, eq=False)
 class SentencePieceSegmenter(Segmenter):
     sampler: BestSampler
-    fingerprint: str = ""
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
         return [self._of_word(word, n) for word in words]
@@ -177,15 +170,11 @@ def read_encoder(path: Path) -> Encoder:
 
 
 def read_sentencepiece_segmenter(path: Path) -> SentencePieceSegmenter:
-    from volt.formats.sentencepiece.charsmap import model_class
-
-    data = read_bytes(path, kind=VocabularyError)
-    processor, proto = processor_of(path, data), model_class().FromString(data)
-    if proto.trainer_spec.model_type != UNIGRAM:
+    model = sentencepiece.read_model(path)
+    if model.proto.trainer_spec.model_type != UNIGRAM:
         raise VocabularyError(f"{shown_path(path)}: no unigram model, so it has one segmentation of a word; give one")
-    sampler = sampler_of(processor, proto)
-    assert isinstance(sampler, UnigramSampler)
-    return SentencePieceSegmenter(sampler.best, blake2b(data, digest_size=8).hexdigest())
+    assert isinstance(model.sampler, UnigramSampler)
+    return SentencePieceSegmenter(model.sampler.best, fingerprint=model.fingerprint)
 
 
 _READERS: dict[Kind, Callable[[Path], Segmenter]] = {

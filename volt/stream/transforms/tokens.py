@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from volt.stream.transforms.column import Column, Longs, concatenated, from_ends
+from volt.stream.transforms.column import Column, Ints, Longs, concatenated, from_ends
 
-Ints = NDArray[np.int32]
 NO_OTHERS = Column.of([])
 _MEMO = "tokens"
 _N_TYPES, _N_BYTES = 1 << 12, 1 << 16  # that a new table has room for

@@ -135,6 +135,13 @@ def place_of(line: int, file: Path) -> str:
     return f"{file}:{line}" if line else str(file)
 
 
+def fault_of(error: BaseException, function: Function, file: Path, *, name: str, is_first: bool = False) -> str:
+    """Describe an error and its place in the user's file, with a traceback if it is the first."""
+    place = place_of(line_of(error, file) or first_line(function, file), file)
+    trace = traceback_of(error) if is_first else ""
+    return f"{name}: {type(error).__name__}: {error}".replace("\n", " ") + f" ({place})" + f"\n{trace}" * bool(trace)
+
+
 class _UserCode:
     """Changes this process while its threads run user code: output goes to stderr, exits become errors.
 

@@ -41,8 +41,8 @@ class VocabularyNoise(FileTransform, Noise):
     vocabulary: File
     """A vocabulary file of any format that VOLT reads, or a list of tokens with or without counts."""
     temperature: Amount | None = None
-    """The rate at which the probability falls that k tokens are hit, as exp(-temperature k), where k runs from 0 to n -
-    1 in a line of n tokens: the more, the less noise; by default 2, which hits none in 86 of 100 lines."""
+    """The probability that k tokens are hit falls with exp(-temperature k), where k runs from 0 to n - 1 in a line of n
+    tokens; by default 2, which hits none in 86 of 100 lines."""
     rate: Probability | None = None
     """Instead of a temperature: the probability that a token is hit, the same for each."""
     fields: Fields | None = None
