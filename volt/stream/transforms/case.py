@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.column import Column, Mask
+from volt.stream.transforms.column import Column, Mask, measured
 from volt.stream.transforms.fields import map_columns, with_fields
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import FieldNumber, Fields, LineTransform
@@ -93,8 +93,8 @@ def has_case(text: str) -> bool:
 def _have_case(column: Column) -> Mask:
     from volt.kernels.column_text import CASED, UNCLEAR, find_case
 
-    column, result = column.as_text(), np.empty(len(column), np.uint8)
-    find_case(column.data, column.starts, column.sizes, _cased(), result)
+    column = column.as_text()
+    result = measured(column, find_case, np.uint8, _cased())
     is_cased: Mask = result == CASED
     unclear = np.flatnonzero(result == UNCLEAR)
     is_cased[unclear] = [has_case(value) for value in column.take(unclear).strings()]

@@ -5,7 +5,7 @@ Dropping, repeating and permuting values moves views; changing values makes a ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -210,16 +210,14 @@ class Column:
         sizes, mask = np.maximum(self.sizes, 0), ~self.present
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         valid = None if not mask.any() else pa.py_buffer(np.packbits(~mask, bitorder="little"))
+        buffers = [valid, pa.py_buffer(offsets)]
         if self.is_ids:
             ids = pa.array(self.compact().data, pa.int32())
-            kind = pa.large_list(pa.int32())
-            return pa.Array.from_buffers(kind, len(self), [valid, pa.py_buffer(offsets)], children=[ids])
+            return pa.Array.from_buffers(pa.large_list(pa.int32()), len(self), buffers, children=[ids])
         text, ends = self.packed()
         retained = np.ones(len(text), bool)
         retained[ends - 1] = False
-        return pa.Array.from_buffers(
-            pa.large_string(), len(self), [valid, pa.py_buffer(offsets), pa.py_buffer(text[retained])]
-        )
+        return pa.Array.from_buffers(pa.large_string(), len(self), [*buffers, pa.py_buffer(text[retained])])
 
     @classmethod
     def from_arrow(cls, array: pyarrow.Array | pyarrow.ChunkedArray) -> Column:
@@ -304,17 +302,32 @@ Unit = Literal["words", "characters", "bytes"]
 _CONTINUATION = (0x80, 0x3F)  # the bytes from 80 to BF, with which no character starts
 
 
+def measured(column: Column, loop: Callable[..., Any], kind: type, *inputs: object) -> NDArray[Any]:
+    """Return (n,) the results of a compiled loop over the values."""
+    from volt.kernels.column_text import BLOCK
+
+    data = column.data
+    out: NDArray[Any] = np.empty(len(column), kind)
+    if len(data) < BLOCK:
+        data = frozen(np.concatenate([data, np.zeros(BLOCK - len(data), data.dtype)]))
+    loop(data, column.starts, column.sizes, *inputs, out)
+    return out
+
+
+def n_parts(column: Column, name: str, loop: Callable[..., Any]) -> Longs:
+    """Return (n,) the number of ids, or the result of the loop, which the column then stores under the name."""
+    if column.is_ids:
+        return np.maximum(column.sizes, 0)
+    if name not in column.memo:
+        column.memo[name] = measured(column, loop, np.int64)
+    return column.memo[name]
+
+
 def lengths(column: Column, unit: Unit) -> Longs:
     if unit == "words":
-        if column.is_ids:
-            return np.maximum(column.sizes, 0)
-        if unit not in column.memo:
-            from volt.kernels.column_text import count_words
+        from volt.kernels.column_text import count_words
 
-            out = np.empty(len(column), np.int64)
-            count_words(_padded(column.data), column.starts, column.sizes, out)
-            column.memo[unit] = out
-        return column.memo[unit]
+        return n_parts(column, unit, count_words)
     column = column.as_text()
     n_bytes = np.maximum(column.sizes, 0)
     return n_bytes if unit == "bytes" else n_bytes - count_bytes(column, *_CONTINUATION)
@@ -324,19 +337,16 @@ def count_bytes(column: Column, first: int, span: int = 0) -> Longs:
     """Return (n,) int64, how many bytes of each value lie from `first` to first + span."""
     from volt.kernels.column_text import count_within
 
-    out = np.empty(len(column), np.int64)
-    count_within(_padded(column.data), column.starts, column.sizes, first, span, out)
-    return out
+    return measured(column, count_within, np.int64, first, span)
 
 
 def holding_bytes(column: Column, wanted: bytes) -> Mask:
     """Return (n,) bool, True for values that contain any of the bytes."""
     from volt.kernels.column_text import find_any
 
-    table, out = np.zeros(256, bool), np.empty(len(column), bool)
+    table = np.zeros(256, bool)
     table[list(wanted)] = True
-    find_any(column.data, column.starts, column.sizes, table, out)
-    return out
+    return measured(column, find_any, bool, table)
 
 
 def blank(column: Column) -> Mask:
@@ -345,12 +355,4 @@ def blank(column: Column) -> Mask:
         return column.sizes <= 0
     from volt.kernels.column_text import find_blank
 
-    out = np.empty(len(column), bool)
-    find_blank(_padded(column.data), column.starts, column.sizes, out)
-    return out
-
-
-def _padded(data: NDArray[Any]) -> NDArray[Any]:
-    from volt.kernels.column_text import BLOCK
-
-    return data if len(data) >= BLOCK else frozen(np.concatenate([data, np.zeros(BLOCK - len(data), np.uint8)]))
+    return measured(column, find_blank, bool)

@@ -60,11 +60,9 @@ class Untag(LineTransform):
         text, separator = self.tag.text, self.tag.separator
 
         def without_tag(value: str) -> str:
-            if value == text:
-                return ""
-            if self.tag.position == "start":
-                return value.removeprefix(text + separator)
-            return value.removesuffix(separator + text)
+            at_start = self.tag.position == "start"
+            rest = value.removeprefix(text + separator) if at_start else value.removesuffix(separator + text)
+            return "" if value == text else rest
 
         return map_strings(batch, lambda values: list(map(without_tag, values)), fields=(TARGET,))
 

@@ -147,12 +147,6 @@ def selected(batch: Batch, wanted: Mask) -> Batch:
     return batch if wanted.all() else batch.take(wanted)
 
 
-def _sides(batch: Batch, fields: Fields | None) -> tuple[Batch, list[tuple[Column, Mask]]]:
-    batch, numbers = with_fields(batch, fields)
-    columns = [batch.columns[number - 1] for number in numbers]
-    return batch, [(column, ~column.present & (k > 0)) for k, column in enumerate(columns)]
-
-
 class FieldFilter(Filter):
     """Base class of filters that drop lines in which a field fails a check."""
 
@@ -160,8 +154,11 @@ class FieldFilter(Filter):
     fields: Fields | None
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        batch, sides = _sides(batch, self.fields)
-        return selected(batch, np.logical_and.reduce([self.fits(column) | lacks for column, lacks in sides]))
+        batch, (first, *others) = with_fields(batch, self.fields)
+        wanted = self.fits(batch.columns[first - 1])
+        for column in (batch.columns[number - 1] for number in others):
+            wanted = wanted & (self.fits(column) | ~column.present)
+        return selected(batch, wanted)
 
     def fits(self, column: Column) -> Mask:
         raise NotImplementedError
@@ -215,7 +212,8 @@ class Match(Filter):
     """Keep the lines in which they differ instead."""
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        batch, ((left, _), (right, _)) = _sides(batch, self.fields)
+        batch, numbers = with_fields(batch, self.fields)
+        left, right = (batch.columns[number - 1] for number in numbers)
         compiled, same = re.compile(self.pattern), np.ones(len(batch), bool)
         looked_at = np.flatnonzero(matching(left, compiled) | matching(right, compiled))  # elsewhere both have none
 
@@ -290,8 +288,8 @@ class Ratio(Filter):
     """The unit: words (or pieces: what spaces separate), characters or bytes."""
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        batch, sides = _sides(batch, self.fields)
-        one, other = (lengths(column, self.unit) for column, _ in sides)
+        batch, numbers = with_fields(batch, self.fields)
+        one, other = (lengths(batch.columns[number - 1], self.unit) for number in numbers)
         limit = float(min(self.max, _MOST))
         return selected(batch, np.maximum(one, other) <= limit * np.minimum(one, other))
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
+from typing import Annotated, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,11 +66,8 @@ class Typos(Noise):
 
     def check(self) -> None:
         kinds = arguments.several(self.kinds, "kinds", remedy=f"give a tuple of some of {', '.join(KINDS)}")
-        for place, kind in enumerate(kinds):
-            if kind not in KINDS or kind in kinds[:place]:
-                raise ConfigError(f"kinds: {kind!r}; give some of {', '.join(KINDS)}, each once")
-        if not kinds:
-            raise ConfigError(f"kinds: is empty; give some of {', '.join(KINDS)}")
+        if not kinds or not all(kind in KINDS for kind in kinds) or len({*kinds}) < len(kinds):
+            raise ConfigError(f"kinds: {kinds}; give some of {', '.join(KINDS)}, each once")
 
     def changed(self, column: Column, draws: Draws) -> Column:
         from volt.kernels.noise import MOST_GROWTH, misspell
@@ -116,24 +113,54 @@ def _marks() -> NDArray[np.uint8]:
     return values
 
 
+class TokenNoise(Noise):
+    """Base class of noise that hits random tokens."""
+
+    __slots__ = ()
+    temperature: float | None
+    rate: float | None
+
+    def check(self) -> None:
+        if self.temperature is not None and self.rate is not None:
+            raise ConfigError(f"temperature: {self.temperature} and rate: {self.rate}; give one of them")
+        if self.rate is None and self.temperature is None:
+            object.__setattr__(self, "temperature", USUAL_TEMPERATURE)
+
+    def hit(self, column: Column, draws: Draws, *, spared: int = 0, n_choices: int = 1) -> Hit | None:
+        """Draw tokens to hit, at most all but `spared` of each line, and for each a number below `n_choices`."""
+        from volt.kernels.noise import count_hits, hit_tokens
+
+        counts = token_counts(column)
+        if self.rate is None:
+            assert self.temperature is not None
+            n_hits = truncated_geometric(draws.rng.uniform(draws.origins), counts, temperature=self.temperature)
+        else:
+            n_hits = np.empty(len(counts), np.int64)
+            count_hits(counts, float(self.rate), draws.words, n_hits)
+        n_hits = np.minimum(n_hits, counts - spared)
+        lines = np.flatnonzero(n_hits > 0)
+        if not len(lines):
+            return None
+        tokens = cut(column.take(lines), counts[lines])
+        drawn = np.empty(len(tokens), np.int64)
+        hit_tokens(tokens.ends, n_hits[lines], n_choices, draws.rng.at("tokens").words(draws.origins)[lines], drawn)
+        return Hit(lines, tokens, drawn)
+
+
 @dataclass(frozen=True, slots=True)
-class Drop(Noise):
+class Drop(TokenNoise):
     """Remove tokens at random, but never all tokens of a line."""
 
     temperature: Amount | None = None
-    """The probability that k tokens go falls with exp(-temperature k), where k runs from 0 to n - 1 in a line of n tokens;
-    by default 2, which drops none in 86 of 100 lines."""
+    """The probability that k tokens go falls with exp(-temperature k), where k runs from 0 to n - 1 in a line of n
+    tokens; by default 2, which drops none in 86 of 100 lines."""
     rate: Probability | None = None
     """Instead of a temperature: the probability that a token goes, the same for each."""
     fields: Fields = (1,)
     """The fields that lose tokens."""
 
-    def check(self) -> None:
-        take_amount(self)
-
     def changed(self, column: Column, draws: Draws) -> Column:
-        hit = hit_tokens(column, draws, temperature=self.temperature, rate=self.rate, spared=1)
-        if hit is None:
+        if (hit := self.hit(column, draws, spared=1)) is None:
             return column
         stay = hit.drawn < 0
         ends = np.cumsum(stay, dtype=np.int64)[hit.tokens.ends - 1]
@@ -162,15 +189,6 @@ class Reorder(Noise):
         return with_values(column, lines, written(tokens, order, tokens.ends, NO_OTHERS))
 
 
-def take_amount(transform: Any) -> None:
-    """Set the default temperature of a transform without temperature and rate. Raises ConfigError if it has both."""
-    temperature, rate = transform.temperature, transform.rate
-    if temperature is not None and rate is not None:
-        raise ConfigError(f"temperature: {temperature} and rate: {rate}; give one of them")
-    if rate is None and temperature is None:
-        object.__setattr__(transform, "temperature", USUAL_TEMPERATURE)
-
-
 class Hit(NamedTuple):
     """The tokens that noise hits.
 
@@ -182,36 +200,6 @@ class Hit(NamedTuple):
     lines: Longs
     tokens: Tokens
     drawn: Longs
-
-
-def hit_tokens(
-    column: Column,
-    draws: Draws,
-    *,
-    temperature: float | None,
-    rate: float | None,
-    spared: int = 0,
-    n_choices: int = 1,
-) -> Hit | None:
-    """Draw tokens to hit, at most all but `spared` of each line, and for each a number below `n_choices`."""
-    from volt.kernels.noise import count_hits
-    from volt.kernels.noise import hit_tokens as hit
-
-    counts = token_counts(column)
-    if rate is None:
-        assert temperature is not None
-        n_hits = truncated_geometric(draws.rng.uniform(draws.origins), counts, temperature=temperature)
-    else:
-        n_hits = np.empty(len(counts), np.int64)
-        count_hits(counts, float(rate), draws.words, n_hits)
-    n_hits = np.minimum(n_hits, counts - spared)
-    lines = np.flatnonzero(n_hits > 0)
-    if not len(lines):
-        return None
-    tokens = cut(column.take(lines), counts[lines])
-    drawn = np.empty(len(tokens), np.int64)
-    hit(tokens.ends, n_hits[lines], n_choices, draws.rng.at("tokens").words(draws.origins)[lines], drawn)
-    return Hit(lines, tokens, drawn)
 
 
 def truncated_geometric(uniform: NDArray[np.float64], counts: Longs, *, temperature: float) -> Longs:

@@ -55,9 +55,7 @@ def check_fields(fields: tuple[int, ...], option: str = "fields", *, n_fields: i
 
 def _field_text(text: str, option: str) -> str:
     if not {"\t", "\n", "\r"}.isdisjoint(arguments.text(text, option)):
-        raise ConfigError(
-            f"{option}: {text!r} contains a tab or a line break, which separate fields and lines; remove it"
-        )
+        raise ConfigError(f"{option}: {text!r} contains a tab or a line break; remove it")
     return text
 
 

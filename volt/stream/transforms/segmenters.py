@@ -74,10 +74,8 @@ def check_size(n_rows: int) -> None:
     from volt.kernels.bpe_tables import MOST
 
     if n_rows > MOST:
-        raise VocabularyError(
-            f"the model is too large for sampling: its table has {n_rows:,} rows, and the limit is {MOST:,}; "
-            "use a smaller model"
-        )
+        message = f"the model is too large for sampling: its table has {n_rows:,} rows, and the limit is {MOST:,}"
+        raise VocabularyError(f"{message}; use a smaller model")
 
 
 _UNKNOWN_PENALTY = 10.0  # by which an unknown character's logarithm is below the least of the lexicon
@@ -188,10 +186,8 @@ def read_model(path: Path) -> Segmenter:
     """Read a lexicon, or a Morfessor model (a file without tabs). Raises VocabularyError, with the line."""
     data = read_bytes(path, kind=VocabularyError)
     if data.startswith(_PICKLE):
-        raise VocabularyError(
-            f"{shown_path(path)}: a pickle, which may run any code when it is read; write the model as text: "
-            "morfessor -l MODEL -S MODEL.txt"
-        )
+        message = "a pickle, which could run any code; write the model as text: morfessor -l MODEL -S MODEL.txt"
+        raise VocabularyError(f"{shown_path(path)}: {message}")
     lines = _lines_of(path, data, needs="`count<TAB>subword` or `count morph + morph …`")
     fingerprint = blake2b(data, digest_size=8).hexdigest()
     if not any("\t" in line for _, line in lines[:100]):

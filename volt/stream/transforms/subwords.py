@@ -63,9 +63,9 @@ class Encode(FileTransform, LineTransform):
                 numbers = (draws.words >> np.uint64(1)).view(np.int64)
                 options |= {"dropout": self.dropout, "seed": _SEED, "numbers": numbers}
             if self.to == "ids":
-                encoded = encoder.encode_bytes(_text_of(column), **options)
+                encoded = encoder.encode_bytes(column.text().tobytes(), **options)
                 return Column.of_ids(encoded.ids, encoded.offsets)
-            return Column.cut(encoder.encode_text(_text_of(column), **options))
+            return Column.cut(encoder.encode_text(column.text().tobytes(), **options))
 
         return each_field(batch, rng, changed, fields=self.fields)
 
@@ -92,10 +92,6 @@ class Decode(FileTransform, LineTransform):
 
         whole = partial(_of_pieces if self.from_ == "pieces" else _of_ids, encoder)
         return decoded(batch, rng, whole, one, fields=self.fields)
-
-
-def _text_of(column: Column) -> bytes:
-    return column.text().tobytes()
 
 
 def decoded(
@@ -128,14 +124,14 @@ def decoded(
 
 def _of_ids(encoder: Encoder, column: Column) -> Column:
     if not column.is_ids:
-        return Column.cut(encoder.decode_text(_text_of(column)))
+        return Column.cut(encoder.decode_text(column.text().tobytes()))
     column = column.compact()
     return _spelled(encoder, column.data, np.append(column.starts, len(column.data)))
 
 
 def _of_pieces(encoder: Encoder, column: Column) -> Column:
     table = {**encoder.vocabulary.ids, "": _EMPTY, "\n": _LINE_END}
-    pieces = _text_of(column).decode().replace("\n", " \n ").split(" ")
+    pieces = column.text().tobytes().decode().replace("\n", " \n ").split(" ")
     numbers = np.fromiter(map(table.get, pieces, repeat(_UNKNOWN)), np.int32, len(pieces))
     is_id, is_end = numbers >= 0, numbers == _LINE_END
     output = _spelled(encoder, numbers[is_id], np.concatenate([[0], np.cumsum(is_id)[is_end]]))

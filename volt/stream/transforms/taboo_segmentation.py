@@ -162,10 +162,8 @@ def read_encoder(path: Path) -> Encoder:
     encoder = subwords.read_encoder(path)
     vocabulary = encoder.vocabulary
     if (vocabulary.pretokenizer.name, vocabulary.marker) not in _SCHEMES:
-        raise ConfigError(
-            f"{shown_path(path)}: splits text with {vocabulary.pretokenizer.name!r} and marks words with "
-            f"{vocabulary.marker!r}; give a vocabulary that splits it at spaces and marks words"
-        )
+        schemes = f"splits text with {vocabulary.pretokenizer.name!r} and marks words with {vocabulary.marker!r}"
+        raise ConfigError(f"{shown_path(path)}: {schemes}; give a vocabulary that splits at spaces and marks words")
     return encoder
 
 

@@ -65,7 +65,7 @@ class UserFile:
         if any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in candidates):
             place = place_of(first_line(result, self.path), self.path)
             raise ConfigError(
-                f"{place}: function {name!r} is asynchronous, but nothing waits for it; write def, not async"
+                f"{place}: function {name!r} is asynchronous, but nothing awaits it; write def, not async"
             )
         if fault := _misfit(_parameters(result), options):
             raise ConfigError(f"{self.path}: function {name!r} {fault}")

@@ -24,7 +24,7 @@ from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import Draws, each_field
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.noise import Hit, Noise, hit_tokens, take_amount
+from volt.stream.transforms.noise import Hit, TokenNoise
 from volt.stream.transforms.options import Amount, Fields, File, FileTransform, Probability
 from volt.stream.transforms.tokens import NO_OTHERS, with_values, written
 from volt.stream.transforms.transform import LoadedFiles, Opened
@@ -37,7 +37,7 @@ _NONE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class VocabularyNoise(FileTransform, Noise):
+class VocabularyNoise(FileTransform, TokenNoise):
     vocabulary: File
     """A vocabulary file of any format that VOLT reads, or a list of tokens with or without counts."""
     temperature: Amount | None = None
@@ -51,7 +51,7 @@ class VocabularyNoise(FileTransform, Noise):
     """Tokens of the vocabulary that are never drawn, besides special ones and the tags that steps of this list add."""
 
     def check(self) -> None:
-        take_amount(self)
+        TokenNoise.check(self)
         arguments.texts(self.without, "without", one="give a tuple of tokens")
 
     def excluding(self, tokens: tuple[str, ...]) -> Self:
@@ -66,7 +66,7 @@ class VocabularyNoise(FileTransform, Noise):
 
     def _noisy(self, vocabulary: NoiseVocabulary, batch: Batch, rng: LineRng) -> Batch:
         def changed(column: Column, draws: Draws) -> Column:
-            hit = hit_tokens(column, draws, temperature=self.temperature, rate=self.rate, n_choices=len(vocabulary))
+            hit = self.hit(column, draws, n_choices=len(vocabulary))
             return column if hit is None else with_values(column, hit.lines, self.changed_lines(hit, vocabulary))
 
         return each_field(batch, rng, changed, fields=self.fields)
@@ -103,10 +103,8 @@ class WbNoise(VocabularyNoise):
 
     def check_vocabulary(self, vocabulary: NoiseVocabulary) -> None:
         if vocabulary.marked[0] == vocabulary.marked[1]:
-            raise VocabularyError(
-                f"{vocabulary.path}: no token starts with {SPACE!r}, the mark of a word's start, so there is none to "
-                "add or remove; remove wb_noise, or give a vocabulary with such marks"
-            )
+            message = f"no token starts with {SPACE!r}; remove wb_noise, or give a vocabulary with such tokens"
+            raise VocabularyError(f"{vocabulary.path}: {message}")
 
     def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
         others = vocabulary.like(hit.tokens.column)
@@ -146,10 +144,8 @@ class NoiseVocabulary:
 
     def like(self, column: Column) -> Column:
         if column.is_ids and self.ids is None:
-            raise VocabularyError(
-                f"{self.path}: lists tokens without ids, but the fields contain ids; give a .volt vocabulary or a "
-                "SentencePiece model, or add noise before tokens become ids"
-            )
+            message = "lists tokens without ids, but the fields contain ids; give a vocabulary with ids"
+            raise VocabularyError(f"{self.path}: {message}")
         return self.ids if column.is_ids and self.ids is not None else self.texts
 
     def without(self, tokens: Iterable[str]) -> NoiseVocabulary:
