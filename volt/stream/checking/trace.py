@@ -112,9 +112,7 @@ def trace(stream: Stream, numbers: Iterable[int], *, state: Mapping[str, Any] | 
 
 
 def _steps_of(result: Traced, origin: int) -> tuple[TraceStep, ...]:
-    return tuple(
-        TraceStep(name, _lines_of(before, origin), _lines_of(after, origin)) for name, before, after in result.steps
-    )
+    return tuple(TraceStep(name, _lines_of(old, origin), _lines_of(new, origin)) for name, old, new in result.steps)
 
 
 def _lines_of(batch: Batch, origin: int) -> tuple[str, ...]:

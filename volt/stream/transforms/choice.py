@@ -16,23 +16,12 @@ from numpy.typing import NDArray
 
 from volt import arguments
 from volt.errors import ConfigError
+from volt.stream.transforms import transform as steps
 from volt.stream.transforms.batch import Batch, together
 from volt.stream.transforms.column import Longs
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Amount, ConfiguredTransform
-from volt.stream.transforms.transform import (
-    LineFault,
-    LoadedFiles,
-    Transform,
-    deterministic,
-    excluding,
-    inverse,
-    is_compiled,
-    joins_lines,
-    keeps_lines,
-    loaded,
-    special_tokens,
-)
+from volt.stream.transforms.transform import LineFault, LoadedFiles, Transform
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +68,23 @@ class Choice(ConfiguredTransform):
         return Batch(merged.columns, merged.rest, batch.origins[merged.origins])
 
     def opened(self, files: LoadedFiles) -> Transform:
-        return self._each(lambda step: loaded(step, files))
+        return self._each(lambda step: steps.loaded(step, files))
 
     def excluding(self, tokens: tuple[str, ...]) -> Choice:
-        return self._each(lambda step: excluding(step, tokens))
+        return self._each(lambda step: steps.excluding(step, tokens))
 
     def _each(self, function: Callable[[Transform], Transform]) -> Choice:
         variants = [replace(variant, transforms=tuple(map(function, variant.transforms))) for variant in self.variants]
         return replace(self, variants=tuple(variants))
 
     def deterministic(self) -> Transform | None:
-        return self.in_a_row(deterministic(self.heaviest))
+        return self.in_a_row(steps.deterministic(self.heaviest))
 
     def inverse(self) -> Transform | None:
-        return self.in_a_row(inverse(self.heaviest))
+        return self.in_a_row(steps.inverse(self.heaviest))
 
     def special_tokens(self) -> tuple[str, ...]:
-        return special_tokens(self._transforms)
+        return steps.special_tokens(self._transforms)
 
     @staticmethod
     def in_a_row(transforms: tuple[Transform, ...]) -> Transform | None:
@@ -107,15 +96,15 @@ class Choice(ConfiguredTransform):
 
     @property
     def is_compiled(self) -> bool:
-        return all(map(is_compiled, self._transforms))
+        return all(map(steps.is_compiled, self._transforms))
 
     @property
     def joins_lines(self) -> bool:
-        return any(map(joins_lines, self._transforms))
+        return any(map(steps.joins_lines, self._transforms))
 
     @property
     def keeps_lines(self) -> bool:
-        return all(map(keeps_lines, self._transforms))
+        return all(map(steps.keeps_lines, self._transforms))
 
     @property
     def _transforms(self) -> list[Transform]:

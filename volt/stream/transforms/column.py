@@ -268,10 +268,7 @@ def concatenated(columns: Sequence[Column]) -> Column:
 
 
 def concatenated_fields(fields: Sequence[Sequence[Column]]) -> list[Column]:
-    """Concatenate the columns of each field; a buffer that several columns share is copied once.
-
-    fields: for each field, its columns; they become text if one of them is text
-    """
+    """Concatenate each field's columns, as text if one is text; copy a shared buffer once."""
     fields = list(map(_of_one_kind, fields))
     first, pools = dict[int, int](), dict[bool, NDArray[Any]]()
     several = [columns for columns in fields if len({id(column.data) for column in columns}) > 1]
@@ -291,7 +288,7 @@ def concatenated_fields(fields: Sequence[Sequence[Column]]) -> list[Column]:
 
 
 def _of_one_kind(columns: Sequence[Column]) -> list[Column]:
-    """Return columns of one field, all as text if any is text; a column without values gets another's buffer."""
+    """Return a field's columns, all as text if one is text. A column without values gets another's buffer."""
     filled = [column for column in columns if column.present.any()] or columns[:1]
     if len({column.is_ids for column in filled}) > 1:
         return _of_one_kind([column.as_text() for column in columns])
@@ -303,7 +300,7 @@ _CONTINUATION = (0x80, 0x3F)  # the bytes from 80 to BF, with which no character
 
 
 def measured(column: Column, loop: Callable[..., Any], kind: type, *inputs: object) -> NDArray[Any]:
-    """Return (n,) the results of a compiled loop over the values."""
+    """Run a compiled loop over the values; return its (n,) results."""
     from volt.kernels.column_text import BLOCK
 
     data = column.data
@@ -315,7 +312,7 @@ def measured(column: Column, loop: Callable[..., Any], kind: type, *inputs: obje
 
 
 def n_parts(column: Column, name: str, loop: Callable[..., Any]) -> Longs:
-    """Return (n,) the number of ids, or the result of the loop, which the column then stores under the name."""
+    """Return (n,) the number of ids, or the loop's counts, which `memo` stores."""
     if column.is_ids:
         return np.maximum(column.sizes, 0)
     if name not in column.memo:

@@ -1,4 +1,4 @@
-r"""Transforms of tags, fields, copies and ids.
+r"""Transforms that add or remove tags, fields, copies and final ids.
 
 >>> Tag(text="[BT]")(Batch.of(["ein Haus\ta house"]), LineRng(1, 2)).lines
 ['[BT] ein Haus\ta house']

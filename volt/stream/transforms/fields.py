@@ -81,8 +81,8 @@ def each_field(
 ) -> Batch:
     """Return a batch with `function` applied to the chosen fields; it draws for each independently.
 
-    function: (n_lines,) values → (n_lines,) values; missing values stay missing
-    Raises LineFault for lines that contain a line end, if the function takes it for the end of a value.
+    function: returns (n_lines,) values; missing values stay missing
+    Raises LineFault for lines with a line end if the function returns more values.
     """
     batch, numbers = with_fields(batch, fields)
     changed = dict[int, Column]()
@@ -98,7 +98,6 @@ def each_field(
 
 
 def present_as(output: Column, column: Column) -> Column:
-    """Return the output, without its values in lines in which the column has none."""
     return Column(output.data, output.starts, np.where(column.present, output.sizes, -1))
 
 

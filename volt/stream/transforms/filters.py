@@ -1,7 +1,6 @@
 r"""Filters: transforms that pass or drop whole lines, by regular expression, length or a condition in SQL.
 
-Python's `re` is run only on values that contain a fixed string or a digit that every match needs, such as "http" in
-`\bhttps?:\S+`.
+Python's `re` searches only values with a string or character that every match contains, such as "http".
 
 >>> urls = Match(pattern=r"\bhttps?:\S+[a-z]\b")  # the URL filter of SOTASTREAM's Section 6.3
 >>> urls(Batch.of(["see http://a.de\tsiehe http://a.de", "see http://a.de\tsiehe"]), LineRng(1, 2)).lines
@@ -58,7 +57,7 @@ def matching(column: Column, compiled: re.Pattern[str]) -> Mask:
 
 
 def _candidates(column: Column, runs: list[list[str]], flags: int) -> Longs:
-    """Return the indices of values with the fixed string of a match or, if it has none, its rarest character."""
+    """Return the indices of values that contain the fixed string, or the rarest character, of every match."""
     text = needed_text(runs)
     if len(text) < 2 or flags & re.IGNORECASE:
         rarest = min((first_bytes(part, flags) for run in runs for part in run), key=len)

@@ -60,7 +60,8 @@ class Typos(Noise):
     rate: Probability = 0.01
     """The probability that a character is hit; spaces never are."""
     kinds: tuple[Kind, ...] = KINDS
-    """What happens to a character that is hit, equally often: swap with the next one, drop, insert before, replace."""
+    """The changes of a character that is hit, equally often: swap it with the next one of its word, drop it, insert
+    another before it, or replace it."""
     fields: Fields = (1,)
     """The fields to misspell."""
 
@@ -114,8 +115,6 @@ def _marks() -> NDArray[np.uint8]:
 
 
 class TokenNoise(Noise):
-    """Base class of noise that hits random tokens."""
-
     __slots__ = ()
     temperature: float | None
     rate: float | None

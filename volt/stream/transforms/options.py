@@ -1,16 +1,4 @@
-"""The base classes of transforms, and the types of their options: a type also names the function that checks a value.
-
->>> from dataclasses import dataclass
->>> @dataclass(frozen=True, slots=True)
-... class SkipLong(ConfiguredTransform):
-...     rate: Probability = 0.5
->>> SkipLong(0.5).name
-'skip_long'
->>> SkipLong(2)
-Traceback (most recent call last):
-    ...
-volt.errors.ConfigError: rate: 2; give a probability from 0 to 1
-"""
+"""Base classes of transforms, and the types of their options: a type also names the function that checks a value."""
 
 from __future__ import annotations
 
@@ -85,7 +73,6 @@ File = Annotated[Path, _file]
 
 @cache
 def _checks(kind: type[Any]) -> list[tuple[str, bool, Callable[[Any, str], object]]]:
-    """Return the checks of a transform's options: the option, whether None passes, and the function of its type."""
     hints, result = get_type_hints(kind, include_extras=True), list[tuple[str, bool, Callable[[Any, str], object]]]()
     for option in dataclasses.fields(kind):
         args = get_args(hint := hints[option.name])
@@ -96,9 +83,9 @@ def _checks(kind: type[Any]) -> list[tuple[str, bool, Callable[[Any, str], objec
 
 
 class ConfiguredTransform:
-    """Base class of transforms that a configuration can name, by the class's name in snake case.
+    """Base class of transforms that a configuration can name. A name is the class's in snake case.
 
-    Each option is checked by the function that its type names. Attribute docstrings become the schema's descriptions.
+    The function that an option's type names checks it. Attribute docstrings become the schema's descriptions.
     """
 
     __slots__ = ()
@@ -133,8 +120,7 @@ class FileTransform(ConfiguredTransform):
     __slots__ = ()
 
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
-        """Return the call with the loaded file, and option → the file's fingerprint. Raises VoltError if the file is
-        invalid."""
+        """Return the call with the loaded file, and option → the file's fingerprint."""
         raise NotImplementedError
 
     def opened(self, files: LoadedFiles) -> Opened:

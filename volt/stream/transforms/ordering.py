@@ -35,7 +35,7 @@ _Fields = dict[int, _Content]
 
 
 def check_order(transforms: Iterable[Transform], files: LoadedFiles) -> None:
-    """Raise ConfigError if a step would break a tag, or pieces, of an earlier step."""
+    """Raise ConfigError if a step would break a tag or pieces that an earlier step made."""
     _after(transforms, {}, files)
 
 
@@ -85,7 +85,7 @@ def _check(transform: Any, number: int, content: _Content, files: LoadedFiles) -
 
 
 def _broken(transform: Any, number: int, tag: str, files: LoadedFiles) -> str | None:
-    """Return what a step turns a tag in a field into; "" if that is random, None if the tag stays whole."""
+    """Return what a step makes of a tag; "" if it is random, None if the tag stays whole."""
     step: Any = next(iter(deterministic([transform])), None)
     if step is None or decodes(step):  # decoding joins a tag and its neighbours
         return ""

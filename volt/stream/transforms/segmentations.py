@@ -57,7 +57,6 @@ class Segmenting(FileTransform, LineTransform):
 
     @property
     def choices(self) -> Callable[..., list[Choices]]:
-        """The function that makes the choices of words: `sampled` or `disjoint`."""
         return sampled
 
     def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:

@@ -58,7 +58,6 @@ def trie_of(numbers: Mapping[str, int]) -> PieceTrie:
 
 
 def symbols_of(symbols: Mapping[str, int]) -> Ints:
-    """Return code point → symbol, or −1 − code."""
     result = -1 - np.arange(_N_CODES, dtype=np.int32)
     single = {ord(text): number for text, number in symbols.items() if len(text) == 1}
     result[list(single)] = list(single.values())
@@ -93,7 +92,7 @@ class Scored(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Segmenter:
-    """Base class of segmenters. has_marks: whether a piece or word of the file starts with the marker ▁"""
+    """Base class of segmenters. has_marks: a piece or word starts with the marker ▁"""
 
     fingerprint: str = ""
     has_marks: bool = False

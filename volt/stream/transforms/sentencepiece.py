@@ -25,8 +25,6 @@ NBest = Annotated[int, partial(arguments.whole, low=-1, high=512)]
 
 @dataclass(frozen=True)
 class Model:
-    """A loaded model file. processor: the library's object"""
-
     processor: Any
     data: bytes
 

@@ -101,7 +101,6 @@ _USER_MALUS = 0.1  # which it takes off a user-defined symbol
 
 
 def column_of_rows(rows: Sequence[Sequence[Any]], form: Form) -> Column:
-    """Return a column of pieces, separated by spaces, or of ids."""
     if form == "pieces":
         return Column.of([" ".join(row) for row in rows])
     offsets = np.cumsum([0, *map(len, rows)])

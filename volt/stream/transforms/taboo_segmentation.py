@@ -72,7 +72,8 @@ class Taboo(MorfessorEmTaboo):
     model: File
     """The segmenter's file: a model, a vocabulary or a table."""
     segmenter: Kind = "morfessor"
-    """The file's kind: a model of `morfessor_em`, a SentencePiece unigram model, or a file of `encode` or the table."""
+    """The kind of the file: a model for `morfessor_em`, a SentencePiece unigram model, a vocabulary for `encode`, or a
+    table for `deterministic_segmentation`."""
     reordered: bool = False
     """True if the lines have both sides, with the same words in perhaps another order."""
     dropout: Probability = 0.1
@@ -106,7 +107,7 @@ def _both_of_one(types: WordTypes, model: Path, batch: Batch, rng: LineRng) -> B
 
 
 def _each_of_its_own(types: WordTypes, model: Path, batch: Batch, rng: LineRng) -> Batch:
-    """Return both sides, each from its own words; within a line, a word type has one draw."""
+    """Split both sides; equal words of a line get the same draw."""
     bits = rng.words(batch.origins)
 
     def changed(column: Column, draws: Draws) -> Column:

@@ -152,7 +152,7 @@ def deterministic(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
 def inverse(transforms: Iterable[Transform], decoded: Counter[int] | None = None) -> tuple[Transform, ...]:
     """Return the transforms that turn a system's output back into text, last one first.
 
-    decoded: for each field, how many of its encodings later steps decode; these need no inverse
+    decoded: field → its encodings that later steps decode and that need no inverse
     """
     result, decoded = list[Transform](), Counter[int]() if decoded is None else decoded
     for transform in reversed([declared(step) for step in transforms]):

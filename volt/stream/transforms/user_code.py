@@ -50,16 +50,16 @@ class User(FileTransform):
     file: File
     """The Python file."""
     function: str
-    """The function's name in it."""
+    """The function's name in the file."""
     takes: Takes = "fields"
     """The argument of the function: the list of a line's fields (item 0 is field 1), the line as one string, an
     iterator over such lists for a whole block (the function then yields lists), or the block as a pyarrow RecordBatch
     with a column for each field. It returns the same type, None to drop the line, or a list of several results. The
     column `row` of a RecordBatch numbers its lines; return it if rows are added, removed or reordered."""
     append: bool = False
-    """Append what the function returns, one string, as a new field."""
+    """Append the string that the function returns as a new field."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Keyword arguments for it."""
+    """Keyword arguments of the function."""
 
     def check(self) -> None:
         arguments.text(self.function, "function", remedy="give the name of a function in the file")

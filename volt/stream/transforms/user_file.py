@@ -136,7 +136,7 @@ def place_of(line: int, file: Path) -> str:
 
 
 def fault_of(error: BaseException, function: Function, file: Path, *, name: str, is_first: bool = False) -> str:
-    """Describe an error and its place in the user's file, with a traceback if it is the first."""
+    """Describe an error and its place; the first error also gets a traceback."""
     place = place_of(line_of(error, file) or first_line(function, file), file)
     trace = traceback_of(error) if is_first else ""
     return f"{name}: {type(error).__name__}: {error}".replace("\n", " ") + f" ({place})" + f"\n{trace}" * bool(trace)
@@ -208,5 +208,4 @@ def lead_descriptor() -> None:
 
 
 def printing_to_stderr() -> AbstractContextManager[None]:
-    """Redirect this thread's prints to stderr."""
     return _USER_CODE

@@ -172,18 +172,15 @@ def _vocabulary(path: Path, ids: Mapping[str, int], *, has_ids: bool) -> NoiseVo
     toggled = np.full(max(ids.values()) + 1, _NONE, np.int32)
     for token, number in ids.items():
         toggled[number] = ids.get(token.removeprefix(SPACE) if token.startswith(SPACE) else SPACE + token, _NONE)
-    return NoiseVocabulary(
-        path,
-        Column.of(tokens),
-        Column.of_ids(numbers, np.arange(len(tokens) + 1)) if has_ids else None,
-        (bisect_left(tokens, SPACE), bisect_left(tokens, _AFTER_MARK)),
-        toggled,
-        blake2b(repr((tokens, numbers.tolist(), has_ids)).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest(),
-    )
+    content = repr((tokens, numbers.tolist(), has_ids)).encode("utf-8", "surrogatepass")
+    fingerprint = blake2b(content, digest_size=8).hexdigest()
+    marked = bisect_left(tokens, SPACE), bisect_left(tokens, _AFTER_MARK)
+    id_column = Column.of_ids(numbers, np.arange(len(tokens) + 1)) if has_ids else None
+    return NoiseVocabulary(path, Column.of(tokens), id_column, marked, toggled, fingerprint)
 
 
 def _tokens(path: Path) -> tuple[dict[str, int], bool]:
-    """Return the tokens with their numbers, and whether the numbers are ids."""
+    """Return token → number, and whether the numbers are ids."""
     from volt.files.small_files import read_bytes
     from volt.formats.protocol import HEAD_SIZE
     from volt.formats.registry import listed_pieces, read_vocabulary
