@@ -12,17 +12,24 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import map_columns, map_strings, with_fields
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.options import ConfiguredTransform, FieldNumber, Fields, FieldText, LineTransform, Size
+from volt.stream.transforms.options import (
+    ConfiguredTransform,
+    FieldNumber,
+    Fields,
+    FieldText,
+    LineTransform,
+    Size,
+    whole_between,
+)
 from volt.stream.transforms.transform import MOST_COPIES, LineFault
 
 TARGET = 2  # the field of the target side
-Copies = Annotated[int, partial(arguments.whole, low=1, high=MOST_COPIES)]
+Copies = Annotated[int, partial(whole_between, low=1, high=MOST_COPIES)]
 
 
 @dataclass(frozen=True, slots=True)

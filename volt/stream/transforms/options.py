@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import sys
 from collections.abc import Callable
@@ -54,6 +55,10 @@ def number_between(value: float, option: str, *, low: float = 0, high: float = s
     return value
 
 
+def whole_between(value: int, option: str, *, low: float = 0, high: float = math.inf) -> int:
+    return int(number_between(arguments.whole(value, option), option, low=low, high=high))
+
+
 def _file(value: object, option: str) -> Path:
     if not (path := arguments.path(value, option)):
         raise ConfigError(f"{option} is empty; give the path of a file")
@@ -66,8 +71,8 @@ FieldNumber = Annotated[int, field_number]
 FieldText = Annotated[str, _field_text]
 Amount = Annotated[float, number_between]
 Probability = Annotated[float, partial(number_between, high=1)]
-Number = Annotated[int, partial(arguments.whole, low=1)]
-Size = Annotated[int, partial(arguments.whole, low=0)]
+Number = Annotated[int, partial(whole_between, low=1)]
+Size = Annotated[int, whole_between]
 File = Annotated[Path, _file]
 
 

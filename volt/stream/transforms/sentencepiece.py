@@ -8,23 +8,22 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from volt import arguments
 from volt.errors import VocabularyError, missing
 from volt.files.small_files import read_bytes
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import Draws, each_field
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.options import Amount, Fields, File, FileTransform, LineTransform
+from volt.stream.transforms.options import Amount, Fields, File, FileTransform, LineTransform, whole_between
 from volt.stream.transforms.sentencepiece_sampling import Drawing, Form, Sampler, column_of_rows, sampler_of
 from volt.stream.transforms.subwords import decoded, ids_of, pieces_of
 from volt.stream.transforms.transform import Call, LoadedFiles
 
-NBest = Annotated[int, partial(arguments.whole, low=-1, high=512)]
+NBest = Annotated[int, partial(whole_between, low=-1, high=512)]
 
 
 @dataclass(frozen=True)
-class Model:
+class SentencePieceModel:
     processor: Any
     data: bytes
 
@@ -136,9 +135,9 @@ def _library() -> Any:
     return sentencepiece
 
 
-def read_model(path: Path) -> Model:
+def read_model(path: Path) -> SentencePieceModel:
     data = read_bytes(path, kind=VocabularyError)
-    return Model(processor_of(path, data), data)
+    return SentencePieceModel(processor_of(path, data), data)
 
 
 def processor_of(path: Path, data: bytes) -> Any:

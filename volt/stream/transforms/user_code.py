@@ -108,10 +108,10 @@ class User(FileTransform):
                         widths.append(result.count("\t") + 1)
                         origins.append(place)
                     else:
-                        made = self._lines_of(lines[place], result)
-                        rows += made
-                        widths += [row.count("\t") + 1 for row in made]
-                        origins += [place] * len(made)
+                        new_rows = self._lines_of(lines[place], result)
+                        rows += new_rows
+                        widths += [row.count("\t") + 1 for row in new_rows]
+                        origins += [place] * len(new_rows)
                 except (Exception, SystemExit) as error:
                     pass_signal_on(error)
                     bad[place] = self._fault(error, function, is_first=not bad)
