@@ -7,8 +7,7 @@ r"""Transforms that add or remove tags, fields, copies and final ids.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -19,17 +18,16 @@ from volt.stream.transforms.fields import map_columns, map_strings, with_fields
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import (
     ConfiguredTransform,
+    Copies,
     FieldNumber,
     Fields,
     FieldText,
     LineTransform,
     Size,
-    whole_between,
 )
-from volt.stream.transforms.transform import MOST_COPIES, LineFault
+from volt.stream.transforms.transform import LineFault
 
 TARGET = 2  # the field of the target side
-Copies = Annotated[int, partial(whole_between, low=1, high=MOST_COPIES)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.transform import Call, LoadedFiles, Opened, signature
+from volt.stream.transforms.transform import MOST_COPIES, Call, LoadedFiles, Opened, signature
 
 MOST_FIELDS = 1 << 16  # that a number may name: `copy` makes the fields before the one that it writes
 _CAPITAL = re.compile("(?<!^)(?=[A-Z])")
@@ -73,6 +73,8 @@ Amount = Annotated[float, number_between]
 Probability = Annotated[float, partial(number_between, high=1)]
 Number = Annotated[int, partial(whole_between, low=1)]
 Size = Annotated[int, whole_between]
+Copies = Annotated[int, partial(whole_between, low=1, high=MOST_COPIES)]
+Exponent = Annotated[float, partial(number_between, high=math.inf)]
 File = Annotated[Path, _file]
 
 

@@ -20,15 +20,7 @@ from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import Draws, each_field, map_columns
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.options import (
-    Amount,
-    Fields,
-    File,
-    FileTransform,
-    LineTransform,
-    number_between,
-    whole_between,
-)
+from volt.stream.transforms.options import Amount, Exponent, Fields, File, FileTransform, LineTransform, whole_between
 from volt.stream.transforms.segmenters import Marked, Segmenter, read_model, read_table
 from volt.stream.transforms.sentencepiece import NBest, SpmEncode
 from volt.stream.transforms.subwords import pieces_of
@@ -48,7 +40,7 @@ class Segmenting(FileTransform, LineTransform):
     """A lexicon of Morfessor EM+Prune, `count<TAB>subword`, or a model of Morfessor as text, `count morph + morph`."""
     n_samples: Annotated[int, partial(whole_between, low=1, high=64)] = 5
     """The number of a word's best segmentations from which one is drawn; 1 takes the best."""
-    theta: Annotated[float, partial(number_between, high=BEST)] = 0.5
+    theta: Exponent = 0.5
     """P(segmentation) ∝ its score to this power; with 0, all are equally probable; with .inf, the best is taken."""
     marks: Marks = "auto"
     """How words get the marker ▁: it is in the text (given), put before each word (word), or put before each word's
