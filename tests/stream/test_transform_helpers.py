@@ -15,9 +15,9 @@ from volt.stream.transforms.choice import Choice, Variant, most_copies
 from volt.stream.transforms.column import Column, concatenated, holding_bytes
 from volt.stream.transforms.documents import joined_runs
 from volt.stream.transforms.edits import Repeat, Tag, Untag
-from volt.stream.transforms.fields import check_fields, index_of
 from volt.stream.transforms.filters import needed_text
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.options import check_fields, field_number
 from volt.stream.transforms.ordering import _is_tag
 from volt.stream.transforms.segmentations import JoinPieces, MorfessorEm, marked_where_none_is
 from volt.stream.transforms.transform import SharedCache, files, inverse, signature, special_tokens
@@ -78,9 +78,9 @@ def test_a_tag_has_signs_around_it(text: str, *, is_tag: bool) -> None:
 
 def test_fields_count_from_one_and_are_named_once() -> None:
     """Field 0 and a repeated field are refused."""
-    assert index_of(2) == 1
+    assert field_number(2) == 2
     with pytest.raises(ConfigError, match="field: 0; fields count from 1, the first is field 1"):
-        index_of(0)
+        field_number(0)
     with pytest.raises(ConfigError, match="fields: 2 is given twice; name each field once"):
         check_fields((2, 2))
 

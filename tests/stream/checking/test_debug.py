@@ -156,4 +156,4 @@ def test_a_page_shows_hostile_lines_and_obeys_none() -> None:
     assert "\u202e" not in page
     assert "default-src 'none'" in page
     assert "http" not in page.replace("http-equiv", "")
-    assert "1 line, of which 1 is dropped" in page
+    assert "1 line, 1 dropped" in page

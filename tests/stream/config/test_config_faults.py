@@ -56,7 +56,7 @@ FAULTS = {
     "missing option": (step("ratio"), 6, "transforms[2]: key 'max' is missing; give it"),
     "bad regex": (step("regex: 'a(b'"), 6, "'a(b' is not a regular expression: missing ), unterminated"),
     "bad regex by key": (step("match:\n          pattern: '*'"), 7, "match.pattern: '*' is not a regular"),
-    "bad number": (step("multiply:\n          n: 0"), 7, "multiply.n: 0; give 1 or more"),
+    "bad number": (step("multiply:\n          n: 0"), 7, "multiply.n: 0; give a number from 1 to 10,000"),
     "two names": (step("{lower: , upper: }"), 6, "expected a name, or one name with its indented options"),
     "a number for a transform": (step("3"), 6, "expected a name, or one name with its indented options"),
     "field 0": (step("lower:\n          fields: [1, 0]"), 7, "lower.fields: 0; fields count from 1"),

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from volt.errors import StreamError
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import Fields, map_columns, map_strings, missing
+from volt.stream.transforms.fields import map_columns, map_strings, missing
+from volt.stream.transforms.options import Fields
 from volt.stream.transforms.transform import LineFault
 
 VALUE = st.text(st.characters(exclude_characters="\t\n", exclude_categories=["Cs"]), max_size=6)

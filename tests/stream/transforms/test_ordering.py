@@ -111,7 +111,9 @@ def test_what_is_accepted_leaves_tags_whole(make: Make, first: str, second: str)
 def test_pieces_keep_their_spelling(make: Make, first: str) -> None:
     """Noise and case over characters come before pieces are made; noise over tokens may follow."""
     for second in SPELLING:
-        with pytest.raises(ConfigError, match=rf"{first} makes pieces of field 1, and {second} after it changes their"):
+        with pytest.raises(
+            ConfigError, match=rf"{first} splits field 1 into pieces, and {second} after it changes their"
+        ):
             check_order([make(first), make(second)], LoadedFiles())
         assert is_accepted(make(second), make(first))
     assert is_accepted(make(first), make("drop"), make("reorder"), make("switchout"))

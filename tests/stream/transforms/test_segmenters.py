@@ -88,7 +88,7 @@ def test_a_lexicon_of_em_prune(tmp_path: Path) -> None:
         ("1\ta\n\n2\ta\n", "model.txt:3: the subword 'a' repeats line 1; remove one"),
         ("0\ta\n", "model.txt: no subword has a count above 0"),
         (b"1\ta\n\xff\tb\n", "model.txt:2: not UTF-8"),
-        (pickle.dumps([1]), "model.txt: a pickle, which may run any code .*; write the model as text: morfessor -l"),
+        (pickle.dumps([1]), "model.txt: a pickle, which could run any code; write the model as text: morfessor -l"),
     ],
 )
 def test_what_is_wrong_with_a_model(tmp_path: Path, text: str | bytes, message: str) -> None:

@@ -71,7 +71,7 @@ def test_languages_stand_before_the_source(values: list[str]) -> None:
         (lambda: LangPrefixBoth("de at", "en"), "src_lang: 'de at'"),
         (lambda: LangPrefixBoth("", "en"), "src_lang: ''"),
         (lambda: LangPrefixBoth("de", "en", "\t"), "extra_prefix"),
-        (lambda: FilterTooLong(-1), "max_len: -1"),
+        (lambda: FilterTooLong(-1), "max_len: -1; give a number from 0 up"),
         (lambda: FilterTooLong(1, fields=()), "fields"),
     ],
 )

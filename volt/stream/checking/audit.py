@@ -112,10 +112,7 @@ def _audit_source(source: OpenSource, epochs: int, world: int, content: bool) ->
     by_epoch = [[part for own in ranks for part in own if part.epoch == epoch] for epoch in range(epochs)]
     missing, repeated = map(sum, zip(*(_uncovered(source, own) for own in by_epoch), strict=True))
     same = all(_has_content_of_files(source, own) for own in by_epoch) if content else None
-    lines = np.zeros((epochs, world), np.int64)
-    for rank, own in enumerate(ranks):
-        for part in own:
-            lines[part.epoch, rank] += part.n_lines
+    lines = [[sum(part.n_lines for part in own if part.epoch == epoch) for own in ranks] for epoch in range(epochs)]
     uneven = int(np.ptp(np.cumsum(lines, axis=0), axis=1).max())
     return SourceAudit(source.name, source.n_lines, epochs, sum(map(len, ranks)), missing, repeated, uneven, same)
 

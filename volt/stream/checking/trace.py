@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from difflib import SequenceMatcher
 from functools import partial
 from importlib.resources import files
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 from typing import Any, NamedTuple
 
 from volt import arguments
@@ -103,22 +103,16 @@ def trace(stream: Stream, numbers: Iterable[int], *, state: Mapping[str, Any] | 
             if place is None:
                 raise StreamError(f"line {n}: the stream has only {rehearsal.n} lines; ask for an earlier one")
             index, address, offset = place
-            source = rehearsal.sources[index]
+            source, part = rehearsal.sources[index], address.part
             block = blocks.get((source.name, address), partial(trace_block, source, address))
             origin = int(block.output.origins[offset])
-            path, line = source.place_of(origin)
-            [raw, *_] = _lines_of(block.raw, origin)
-            [text] = block.output.take([offset]).lines
-            yield Trace(
-                n, source.name, path, line, address.part.epoch, address.part.start, address.chunk, offset, raw,
-                _steps_of(block, origin), text,
-            )  # fmt: skip
+            position = part.epoch, part.start, address.chunk, offset
+            raw, [text] = _lines_of(block.raw, origin)[0], block.output.take([offset]).lines
+            yield Trace(n, source.name, *source.place_of(origin), *position, raw, _steps_of(block, origin), text)
 
 
 def _steps_of(result: Traced, origin: int) -> tuple[TraceStep, ...]:
-    return tuple(
-        TraceStep(name, _lines_of(before, origin), _lines_of(after, origin)) for name, before, after in result.steps
-    )
+    return tuple(TraceStep(name, _lines_of(old, origin), _lines_of(new, origin)) for name, old, new in result.steps)
 
 
 def _lines_of(batch: Batch, origin: int) -> tuple[str, ...]:
@@ -183,9 +177,8 @@ def debug(stream: Stream, *, n_lines: int = N_LINES) -> Iterator[DebugLine]:
     ...     list(debug(Stream([Source("letters", (file.name,), shuffle="none")]), n_lines=1))[0].text
     ('a',)
     """
-    arguments.instance(stream, Stream, "stream")
     n_lines = arguments.whole(n_lines, "n_lines", low=1)
-    for source in stream.sources:
+    for source in arguments.instance(stream, Stream, "stream").sources:
         yield from _first_lines(source, n_lines)
 
 
@@ -193,16 +186,14 @@ def _first_lines(source: OpenSource, n_lines: int) -> Iterator[DebugLine]:
     left = min(n_lines, source.n_lines)
     for address in _addresses(source, left):
         result = trace_block(source, address)
-        reasons = defaultdict[tuple[str, int], list[str]](list)
+        reasons = defaultdict[tuple[str, int], dict[str, None]](dict)  # copies of a line may share a reason
         for fault in result.faults:
-            if fault.reason not in reasons[fault.path, fault.line]:  # copies of a line may share a reason
-                reasons[fault.path, fault.line].append(fault.reason)
+            reasons[fault.path, fault.line][fault.reason] = None
         for origin in result.raw.origins[:left].tolist():
-            path, line = source.place_of(origin)
-            [raw] = _lines_of(result.raw, origin)
-            faults = tuple(reasons[path, line])
+            place, [raw] = source.place_of(origin), _lines_of(result.raw, origin)
+            faults = tuple(reasons[place])
             steps = _reached(source, _steps_of(result, origin), raw, faults)
-            yield DebugLine(source.name, path, line, raw, steps, faults, _lines_of(result.output, origin))
+            yield DebugLine(source.name, *place, raw, steps, faults, _lines_of(result.output, origin))
         left -= min(left, len(result.raw))
         if not left:
             return
@@ -218,16 +209,12 @@ def _addresses(source: OpenSource, n_lines: int) -> Iterator[Address]:
 
 
 def _reached(source: OpenSource, steps: Sequence[TraceStep], raw: str, faults: Sequence[str]) -> tuple[TraceStep, ...]:
-    reached = list[TraceStep]()
-    left: tuple[str, ...] = (raw,)
-    for number, transform in enumerate(source.transforms):
-        step = steps[number] if number < len(steps) else TraceStep(transform.name, (), ())
-        if not step.before:
-            refused = any(fault.startswith(f"{transform.name}: ") for fault in faults)
-            return (*reached, TraceStep(transform.name, left, ())) if refused and left else tuple(reached)
-        reached.append(step)
-        left = step.after
-    return tuple(reached)
+    reached = tuple(takewhile(lambda step: step.before, steps))
+    left = reached[-1].after if reached else (raw,)
+    for transform in source.transforms[len(reached) : len(reached) + 1]:
+        if left and any(fault.startswith(f"{transform.name}: ") for fault in faults):
+            return (*reached, TraceStep(transform.name, left, ()))
+    return reached
 
 
 class Token(NamedTuple):
@@ -262,12 +249,10 @@ def _marked(left: list[str], right: list[str]) -> tuple[list[Token], list[Token]
     if len(left) * len(right) > _MOST_COMPARED:
         ours, theirs = set(left), set(right)
         return [Token(text, text not in theirs) for text in left], [Token(text, text not in ours) for text in right]
-    same_left, same_right = set[int](), set[int]()
-    for block in SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks():
-        same_left.update(range(block.a, block.a + block.size))
-        same_right.update(range(block.b, block.b + block.size))
-    values = [Token(text, place not in same_left) for place, text in enumerate(left)]
-    return values, [Token(text, place not in same_right) for place, text in enumerate(right)]
+    values, others = [Token(text, True) for text in left], [Token(text, True) for text in right]
+    for first, other, n in SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks():
+        values[first : first + n] = others[other : other + n] = [Token(text, False) for text in left[first : first + n]]
+    return values, others
 
 
 def debug_page(lines: Sequence[DebugLine], *, title: str) -> str:
@@ -282,7 +267,7 @@ def debug_page(lines: Sequence[DebugLine], *, title: str) -> str:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["visible"] = visible
     n_dropped = sum(not line.text for line in lines)
-    summary = f"{counted(len(lines), 'line')}, of which {n_dropped:,} {'is' if n_dropped == 1 else 'are'} dropped"
+    summary = f"{counted(len(lines), 'line')}, {n_dropped:,} dropped"
     return environment.from_string(template).render(
         lines=lines, title=title, summary=summary, compared=compared, plain=plain
     )

@@ -5,7 +5,7 @@ Lines are split into fields at tabs when a transform first reads a field.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.display import counted
 from volt.errors import StreamError
-from volt.stream.transforms.column import Chosen, Column, Longs, count_bytes, from_ends, frozen
+from volt.stream.transforms.column import Chosen, Column, Longs, concatenated_fields, count_bytes, from_ends
 
 if TYPE_CHECKING:
     import pyarrow
@@ -200,35 +200,9 @@ def together(parts: Sequence[Batch], order: Longs) -> Batch:
     """Join batches and reorder their lines. order: (n,) indices of lines, counted through all parts"""
     width = max(len(part.columns) for part in parts)
     parts = [part.split(width) for part in parts]
-    slots = [[part.columns[k] for part in parts] for k in range(width)]  # of each field, its column in each part
+    fields = [[part.columns[k] for part in parts] for k in range(width)]
     if any(part.rest is not None for part in parts):
-        slots.append([Column.missing(len(part)) if part.rest is None else part.rest for part in parts])
-    slots = [_of_one_kind(slot) for slot in slots]
-    mixed = [column for slot in slots if len({id(column.data) for column in slot}) > 1 for column in slot]
-    pools = {is_ids: _Pool(column for column in mixed if column.is_ids == is_ids) for is_ids in (False, True)}
-    columns = [pools[slot[0].is_ids].joined(slot).take(order) for slot in slots]
+        fields.append([Column.missing(len(part)) if part.rest is None else part.rest for part in parts])
+    columns = [column.take(order) for column in concatenated_fields(fields)]
     origins = np.concatenate([part.origins for part in parts])[order]
     return Batch(tuple(columns[:width]), columns[width] if len(columns) > width else None, origins)
-
-
-def _of_one_kind(slot: list[Column]) -> list[Column]:
-    """Return the columns of a field, all as text if any is text; an empty column gets another's buffer."""
-    held = [column for column in slot if column.present.any()] or slot[:1]
-    if len({column.is_ids for column in held}) > 1:
-        return _of_one_kind([column.as_text() for column in slot])
-    return [column if column.present.any() else Column(held[0].data, column.starts, column.sizes) for column in slot]
-
-
-class _Pool:
-    def __init__(self, columns: Iterable[Column]) -> None:
-        buffers = {id(column.data): column.data for column in columns}
-        ends = np.cumsum([len(buffer) for buffer in buffers.values()], dtype=np.int64).tolist()
-        self._first = {key: end - len(buffers[key]) for key, end in zip(buffers, ends, strict=True)}
-        self._data = frozen(np.concatenate(list(buffers.values()))) if buffers else None
-
-    def joined(self, slot: list[Column]) -> Column:
-        sizes = np.concatenate([column.sizes for column in slot])
-        if self._data is None or all(column.data is slot[0].data for column in slot):
-            return Column(slot[0].data, np.concatenate([column.starts for column in slot]), sizes)
-        starts = [column.starts + self._first[id(column.data)] for column in slot]
-        return Column(self._data, np.concatenate(starts), sizes)

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.column import Column, Mask
-from volt.stream.transforms.fields import Fields, LineTransform, check_fields, index_of, map_columns, with_fields
+from volt.stream.transforms.column import Column, Mask, measured
+from volt.stream.transforms.fields import map_columns, with_fields
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.options import FieldNumber, Fields, LineTransform
 from volt.stream.transforms.transform import LineFault
 
 _OPENING = r"\s\-–—/(\[{\"„“”«»‹›‘¿¡"  # what may stand before a word
@@ -29,17 +30,11 @@ _SIGMA = "Σ"  # the one character whose small form depends on its neighbours
 
 @dataclass(frozen=True, slots=True)
 class _Case(LineTransform):
-    name: ClassVar[str]
     changes: ClassVar[str] = "spelling"
     fields: Fields | None = None
     """The fields to change; by default 1 and, where a line has it, 2."""
-    if_cased: int | None = None
+    if_cased: FieldNumber | None = None
     """Change a line only if this field contains a letter with case (Chinese, Arabic and Hindi have none)."""
-
-    def __post_init__(self) -> None:
-        check_fields(self.fields)
-        if self.if_cased is not None:
-            index_of(self.if_cased, option="if_cased")
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         if self.if_cased is None:
@@ -54,42 +49,41 @@ class _Case(LineTransform):
         return batch.with_columns({k: batch.columns[k - 1].replaced(chosen, part.columns[k - 1]) for k in numbers})
 
     def _changed(self, column: Column) -> Column:
-        raise NotImplementedError
+        from volt.kernels.column_text import change_case
+
+        column, is_hard = column.as_text(), np.empty(len(column), bool)
+        starts = np.cumsum(column.sizes) - column.sizes
+        out = np.empty(int(column.sizes.sum()), np.uint8)
+        change_case(column.data, column.starts, column.sizes, *_tables(self.name), out, starts, is_hard)
+        output = Column(out, starts, column.sizes)
+        if not is_hard.any():
+            return output
+        hard = np.flatnonzero(is_hard)
+        text = column.take(hard).text().tobytes().decode("utf-8", "surrogatepass")
+        return output.replaced(hard, Column.cut(_METHODS[self.name](text).encode("utf-8", "surrogatepass")))
 
 
 @dataclass(frozen=True, slots=True)
 class Lower(_Case):
     """Lower-case fields."""
 
-    name: ClassVar[str] = "lower"
-
-    def _changed(self, column: Column) -> Column:
-        return _with_case(column, _lower(), str.lower)
-
 
 @dataclass(frozen=True, slots=True)
 class Upper(_Case):
     """Upper-case fields."""
-
-    name: ClassVar[str] = "upper"
-
-    def _changed(self, column: Column) -> Column:
-        return _with_case(column, _upper(), str.upper)
 
 
 @dataclass(frozen=True, slots=True)
 class Title(_Case):
     """Title-case fields: a capital starts each word; its other letters are small ("Don't", "Jean-Paul")."""
 
-    name: ClassVar[str] = "title"
-
-    def _changed(self, column: Column) -> Column:
-        return _with_case(column, _title(), titled)
-
 
 def titled(text: str) -> str:
     """Title-case a string; unlike in str.title, no word starts after an apostrophe, digit or accent."""
     return _FIRST_LETTER.sub(lambda letter: letter[0].title(), text.lower())
+
+
+_METHODS: dict[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "title": titled}
 
 
 def has_case(text: str) -> bool:
@@ -99,8 +93,8 @@ def has_case(text: str) -> bool:
 def _have_case(column: Column) -> Mask:
     from volt.kernels.column_text import CASED, UNCLEAR, find_case
 
-    column, result = column.as_text(), np.empty(len(column), np.uint8)
-    find_case(column.data, column.starts, column.sizes, _cased(), result)
+    column = column.as_text()
+    result = measured(column, find_case, np.uint8, _cased())
     is_cased: Mask = result == CASED
     unclear = np.flatnonzero(result == UNCLEAR)
     is_cased[unclear] = [has_case(value) for value in column.take(unclear).strings()]
@@ -121,46 +115,23 @@ class _Tables(NamedTuple):
     opens: NDArray[np.uint8]
 
 
-def _with_case(column: Column, tables: _Tables, function: Callable[[str], str]) -> Column:
-    from volt.kernels.column_text import change_case
-
-    column, is_hard = column.as_text(), np.empty(len(column), bool)
-    starts = np.cumsum(column.sizes) - column.sizes
-    out = np.empty(int(column.sizes.sum()), np.uint8)
-    change_case(column.data, column.starts, column.sizes, *tables, out, starts, is_hard)
-    output = Column(out, starts, column.sizes)
-    if not is_hard.any():
-        return output
-    hard = np.flatnonzero(is_hard)
-    text = column.take(hard).text().tobytes().decode("utf-8", "surrogatepass")
-    return output.replaced(hard, Column.cut(function(text).encode("utf-8", "surrogatepass")))
-
-
 @cache
-def _lower() -> _Tables:
-    inner = _table(str.lower)
-    inner[ord(_SIGMA)] = 0
-    return _Tables(ord("A"), inner, inner, np.zeros(_N_CODES, np.uint8))
-
-
-@cache
-def _upper() -> _Tables:
-    inner = _table(str.upper)
-    return _Tables(ord("a"), inner, inner, np.zeros(_N_CODES, np.uint8))
-
-
-@cache
-def _title() -> _Tables:
-    opening = re.compile(f"[{_OPENING}]")
-    opens = np.fromiter((bool(opening.match(chr(code))) for code in range(_N_CODES)), np.uint8, _N_CODES)
-    return _Tables(0, _lower().inner, np.where(_lower().inner == 0, np.uint16(0), _table(titled)), opens)
+def _tables(name: str) -> _Tables:
+    if name == "title":
+        opening, inner = re.compile(f"[{_OPENING}]"), _tables("lower").inner
+        opens = np.fromiter((bool(opening.match(chr(code))) for code in range(_N_CODES)), np.uint8, _N_CODES)
+        return _Tables(0, inner, np.where(inner == 0, np.uint16(0), _table(titled)), opens)
+    inner = _table(_METHODS[name])
+    if name == "lower":
+        inner[ord(_SIGMA)] = 0
+    return _Tables(ord("A" if name == "lower" else "a"), inner, inner, np.zeros(_N_CODES, np.uint8))
 
 
 @cache
 def _cased() -> NDArray[np.uint8]:
     from volt.kernels.column_text import CASED, NO_CASE, UNCLEAR
 
-    lower, upper = _lower().inner, _upper().inner
+    lower, upper = _tables("lower").inner, _tables("upper").inner
     classes = np.where(lower == upper, NO_CASE, CASED)
     return np.where((lower == 0) | (upper == 0), UNCLEAR, classes).astype(np.uint8)
 

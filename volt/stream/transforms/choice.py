@@ -8,47 +8,30 @@ r"""Random choice: each line goes through one of several variants.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
 from volt.errors import ConfigError
+from volt.stream.transforms import transform as steps
 from volt.stream.transforms.batch import Batch, together
 from volt.stream.transforms.column import Longs
-from volt.stream.transforms.fields import ConfiguredTransform
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.transform import (
-    LineFault,
-    LoadedFiles,
-    Transform,
-    deterministic,
-    excluding,
-    inverse,
-    is_compiled,
-    joins_lines,
-    keeps_lines,
-    loaded,
-    special_tokens,
-)
+from volt.stream.transforms.options import Amount, ConfiguredTransform
+from volt.stream.transforms.transform import LineFault, LoadedFiles, Transform
 
 
 @dataclass(frozen=True, slots=True)
 class Variant(ConfiguredTransform):
     """A variant of transforms, with its weight."""
 
-    weight: float
+    weight: Amount
     """The weight, relative to the other variants; 0.95, 0.04 and 0.01 are as good as 95, 4 and 1."""
     transforms: tuple[Transform, ...] = ()
     """The transforms to apply; none leave the line as it is."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= arguments.number(self.weight, "weight") < math.inf:
-            raise ConfigError(f"weight: {self.weight}; give a number from 0 up")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +41,10 @@ class Choice(ConfiguredTransform):
     Validation and translation use the heaviest variant; in a tie, the first.
     """
 
-    name: ClassVar[str] = "choice"
     variants: tuple[Variant, ...]
     """The variants, each with a weight and its transforms."""
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         variants = arguments.several(self.variants, "variants", remedy="give a tuple of Variant")
         for place, variant in enumerate(variants):
             arguments.instance(variant, Variant, f"variants[{place}]", remedy="give Variant(weight, transforms)")
@@ -86,23 +68,23 @@ class Choice(ConfiguredTransform):
         return Batch(merged.columns, merged.rest, batch.origins[merged.origins])
 
     def opened(self, files: LoadedFiles) -> Transform:
-        return self._each(lambda step: loaded(step, files))
+        return self._each(lambda step: steps.loaded(step, files))
 
     def excluding(self, tokens: tuple[str, ...]) -> Choice:
-        return self._each(lambda step: excluding(step, tokens))
+        return self._each(lambda step: steps.excluding(step, tokens))
 
     def _each(self, function: Callable[[Transform], Transform]) -> Choice:
         variants = [replace(variant, transforms=tuple(map(function, variant.transforms))) for variant in self.variants]
         return replace(self, variants=tuple(variants))
 
     def deterministic(self) -> Transform | None:
-        return self.in_a_row(deterministic(self.heaviest))
+        return self.in_a_row(steps.deterministic(self.heaviest))
 
     def inverse(self) -> Transform | None:
-        return self.in_a_row(inverse(self.heaviest))
+        return self.in_a_row(steps.inverse(self.heaviest))
 
     def special_tokens(self) -> tuple[str, ...]:
-        return special_tokens(self._transforms)
+        return steps.special_tokens(self._transforms)
 
     @staticmethod
     def in_a_row(transforms: tuple[Transform, ...]) -> Transform | None:
@@ -114,15 +96,15 @@ class Choice(ConfiguredTransform):
 
     @property
     def is_compiled(self) -> bool:
-        return all(map(is_compiled, self._transforms))
+        return all(map(steps.is_compiled, self._transforms))
 
     @property
     def joins_lines(self) -> bool:
-        return any(map(joins_lines, self._transforms))
+        return any(map(steps.joins_lines, self._transforms))
 
     @property
     def keeps_lines(self) -> bool:
-        return all(map(keeps_lines, self._transforms))
+        return all(map(steps.keeps_lines, self._transforms))
 
     @property
     def _transforms(self) -> list[Transform]:

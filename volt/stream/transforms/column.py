@@ -5,7 +5,7 @@ Dropping, repeating and permuting values moves views; changing values makes a ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
+Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Chosen = Sequence[int] | Longs | Mask
@@ -209,16 +210,14 @@ class Column:
         sizes, mask = np.maximum(self.sizes, 0), ~self.present
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         valid = None if not mask.any() else pa.py_buffer(np.packbits(~mask, bitorder="little"))
+        buffers = [valid, pa.py_buffer(offsets)]
         if self.is_ids:
             ids = pa.array(self.compact().data, pa.int32())
-            kind = pa.large_list(pa.int32())
-            return pa.Array.from_buffers(kind, len(self), [valid, pa.py_buffer(offsets)], children=[ids])
+            return pa.Array.from_buffers(pa.large_list(pa.int32()), len(self), buffers, children=[ids])
         text, ends = self.packed()
         retained = np.ones(len(text), bool)
         retained[ends - 1] = False
-        return pa.Array.from_buffers(
-            pa.large_string(), len(self), [valid, pa.py_buffer(offsets), pa.py_buffer(text[retained])]
-        )
+        return pa.Array.from_buffers(pa.large_string(), len(self), [*buffers, pa.py_buffer(text[retained])])
 
     @classmethod
     def from_arrow(cls, array: pyarrow.Array | pyarrow.ChunkedArray) -> Column:
@@ -265,29 +264,67 @@ def from_ends(data: NDArray[Any], ends: Longs, *, gap: int = 0) -> Column:
 
 
 def concatenated(columns: Sequence[Column]) -> Column:
-    if len({column.is_ids for column in columns}) > 1:
-        columns = [column.as_text() for column in columns]
-    before = np.cumsum([0, *(len(column.data) for column in columns)])[:-1].tolist()
-    starts = [column.starts + first for column, first in zip(columns, before, strict=True)]
-    data = np.concatenate([column.data for column in columns])
-    return Column(data, np.concatenate(starts), np.concatenate([column.sizes for column in columns]))
+    return concatenated_fields([columns])[0]
+
+
+def concatenated_fields(fields: Sequence[Sequence[Column]]) -> list[Column]:
+    """Concatenate each field's columns, as text if one is text; copy a shared buffer once."""
+    fields = list(map(_of_one_kind, fields))
+    first, pools = dict[int, int](), dict[bool, NDArray[Any]]()
+    several = [columns for columns in fields if len({id(column.data) for column in columns}) > 1]
+    for is_ids in {columns[0].is_ids for columns in several}:
+        buffers = {id(one.data): one.data for columns in several for one in columns if one.is_ids == is_ids}
+        ends = np.cumsum(list(map(len, buffers.values()))).tolist()
+        first |= {key: end - len(buffers[key]) for key, end in zip(buffers, ends, strict=True)}
+        pools[is_ids] = frozen(np.concatenate(list(buffers.values())))
+    result = list[Column]()
+    for columns in fields:
+        data, starts = columns[0].data, [column.starts for column in columns]
+        if any(column.data is not data for column in columns):
+            data = pools[columns[0].is_ids]
+            starts = [column.starts + first[id(column.data)] for column in columns]
+        result.append(Column(data, np.concatenate(starts), np.concatenate([column.sizes for column in columns])))
+    return result
+
+
+def _of_one_kind(columns: Sequence[Column]) -> list[Column]:
+    """Return a field's columns, all as text if one is text. A column without values gets another's buffer."""
+    filled = [column for column in columns if column.present.any()] or columns[:1]
+    if len({column.is_ids for column in filled}) > 1:
+        return _of_one_kind([column.as_text() for column in columns])
+    return [one if one.present.any() else Column(filled[0].data, one.starts, one.sizes) for one in columns]
 
 
 Unit = Literal["words", "characters", "bytes"]
 _CONTINUATION = (0x80, 0x3F)  # the bytes from 80 to BF, with which no character starts
 
 
+def measured(column: Column, loop: Callable[..., Any], kind: type, *inputs: object) -> NDArray[Any]:
+    """Run a compiled loop over the values; return its (n,) results."""
+    from volt.kernels.column_text import BLOCK
+
+    data = column.data
+    out: NDArray[Any] = np.empty(len(column), kind)
+    if len(data) < BLOCK:
+        data = frozen(np.concatenate([data, np.zeros(BLOCK - len(data), data.dtype)]))
+    loop(data, column.starts, column.sizes, *inputs, out)
+    return out
+
+
+def n_parts(column: Column, name: str, loop: Callable[..., Any]) -> Longs:
+    """Return (n,) the number of ids, or the loop's counts, which `memo` stores."""
+    if column.is_ids:
+        return np.maximum(column.sizes, 0)
+    if name not in column.memo:
+        column.memo[name] = measured(column, loop, np.int64)
+    return column.memo[name]
+
+
 def lengths(column: Column, unit: Unit) -> Longs:
     if unit == "words":
-        if column.is_ids:
-            return np.maximum(column.sizes, 0)
-        if unit not in column.memo:
-            from volt.kernels.column_text import count_words
+        from volt.kernels.column_text import count_words
 
-            out = np.empty(len(column), np.int64)
-            count_words(_padded(column.data), column.starts, column.sizes, out)
-            column.memo[unit] = out
-        return column.memo[unit]
+        return n_parts(column, unit, count_words)
     column = column.as_text()
     n_bytes = np.maximum(column.sizes, 0)
     return n_bytes if unit == "bytes" else n_bytes - count_bytes(column, *_CONTINUATION)
@@ -297,19 +334,16 @@ def count_bytes(column: Column, first: int, span: int = 0) -> Longs:
     """Return (n,) int64, how many bytes of each value lie from `first` to first + span."""
     from volt.kernels.column_text import count_within
 
-    out = np.empty(len(column), np.int64)
-    count_within(_padded(column.data), column.starts, column.sizes, first, span, out)
-    return out
+    return measured(column, count_within, np.int64, first, span)
 
 
 def holding_bytes(column: Column, wanted: bytes) -> Mask:
     """Return (n,) bool, True for values that contain any of the bytes."""
     from volt.kernels.column_text import find_any
 
-    table, out = np.zeros(256, bool), np.empty(len(column), bool)
+    table = np.zeros(256, bool)
     table[list(wanted)] = True
-    find_any(column.data, column.starts, column.sizes, table, out)
-    return out
+    return measured(column, find_any, bool, table)
 
 
 def blank(column: Column) -> Mask:
@@ -318,12 +352,4 @@ def blank(column: Column) -> Mask:
         return column.sizes <= 0
     from volt.kernels.column_text import find_blank
 
-    out = np.empty(len(column), bool)
-    find_blank(_padded(column.data), column.starts, column.sizes, out)
-    return out
-
-
-def _padded(data: NDArray[Any]) -> NDArray[Any]:
-    from volt.kernels.column_text import BLOCK
-
-    return data if len(data) >= BLOCK else frozen(np.concatenate([data, np.zeros(BLOCK - len(data), np.uint8)]))
+    return measured(column, find_blank, bool)

@@ -10,20 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from volt import arguments
-from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column, Longs, lengths
-from volt.stream.transforms.fields import (
-    ConfiguredTransform,
-    Fields,
-    check_fields,
-    check_probability,
-    check_text_option,
-    index_of,
-    with_fields,
-)
+from volt.stream.transforms.fields import with_fields
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.options import ConfiguredTransform, FieldNumber, Fields, FieldText, Number, Probability
 
 _MOST = 1 << 53  # no text has as many words
 
@@ -32,32 +23,22 @@ _MOST = 1 << 53  # no text has as many words
 class Documents(ConfiguredTransform):
     """Join consecutive lines of one document into one line; other fields come from its first line."""
 
-    name: ClassVar[str] = "documents"
     is_compiled: ClassVar[bool] = True
     joins_lines: ClassVar[bool] = True
-    id_field: int = 3
+    id_field: FieldNumber = 3
     """The field with the document's id; a line with an empty id is not joined."""
     fields: Fields = (1, 2)
     """The fields to join."""
-    separator: str = "<sep>"
+    separator: FieldText = "<sep>"
     """The text between two joined lines, with a space on either side; may be empty (then one space)."""
-    max_tokens: int = 250
+    max_tokens: Number = 250
     """The maximum number of words (or other tokens between spaces) in a joined field, not counting separators."""
-    max_lines: int | None = None
+    max_lines: Number | None = None
     """The maximum number of lines in a document; no limit by default."""
-    probability: float = 1.0
+    probability: Probability = 1.0
     """The probability with which a line that may start a document does; otherwise it stays alone."""
     sample_length: bool = False
     """Draw the limit of each document uniformly from 1 to max_tokens, so that lengths vary."""
-
-    def __post_init__(self) -> None:
-        check_fields(self.fields)
-        index_of(self.id_field, option="id_field")
-        check_text_option(self.separator, option="separator")
-        check_probability(self.probability, "probability")
-        most_lines = 1 if self.max_lines is None else arguments.whole(self.max_lines, "max_lines")
-        if arguments.whole(self.max_tokens, "max_tokens") < 1 or most_lines < 1:
-            raise ConfigError(f"max_tokens is {self.max_tokens} and max_lines {self.max_lines}; give 1 or more")
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         from volt.kernels.columns import find_starts

@@ -1,4 +1,4 @@
-r"""Transforms of tags, fields, copies and ids.
+r"""Transforms that add or remove tags, fields, copies and final ids.
 
 >>> Tag(text="[BT]")(Batch.of(["ein Haus\ta house"]), LineRng(1, 2)).lines
 ['[BT] ein Haus\ta house']
@@ -11,23 +11,21 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import (
-    ConfiguredTransform,
-    Fields,
-    LineTransform,
-    check_fields,
-    check_text_option,
-    index_of,
-    map_columns,
-    map_strings,
-    with_fields,
-)
+from volt.stream.transforms.fields import map_columns, map_strings, with_fields
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.transform import MOST_COPIES, LineFault
+from volt.stream.transforms.options import (
+    ConfiguredTransform,
+    Copies,
+    FieldNumber,
+    Fields,
+    FieldText,
+    LineTransform,
+    Size,
+)
+from volt.stream.transforms.transform import LineFault
 
 TARGET = 2  # the field of the target side
 
@@ -36,20 +34,14 @@ TARGET = 2  # the field of the target side
 class Tag(LineTransform):
     """Put a tag before (or after) fields, such as "[BT]" before the source side of back-translated data."""
 
-    name: ClassVar[str] = "tag"
-    text: str
+    text: FieldText
     """The tag."""
     fields: Fields = (1,)
     """The fields to tag."""
-    separator: str = " "
+    separator: FieldText = " "
     """The text between the tag and the text; may be empty."""
     position: Literal["start", "end"] = "start"
     """The end of the field that gets the tag."""
-
-    def __post_init__(self) -> None:
-        check_text_option(self.text, option="text")
-        check_text_option(self.separator, option="separator")
-        check_fields(self.fields)
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         before = self.text + self.separator if self.position == "start" else ""
@@ -64,23 +56,18 @@ class Tag(LineTransform):
 
 
 @dataclass(frozen=True, slots=True)
-class Untag:
+class Untag(LineTransform):
     """Remove a tag from the target side of lines that have it."""
 
-    name: ClassVar[str] = "untag"
-    is_compiled: ClassVar[bool] = True
-    keeps_lines: ClassVar[bool] = True
     tag: Tag
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         text, separator = self.tag.text, self.tag.separator
 
         def without_tag(value: str) -> str:
-            if value == text:
-                return ""
-            if self.tag.position == "start":
-                return value.removeprefix(text + separator)
-            return value.removesuffix(separator + text)
+            at_start = self.tag.position == "start"
+            rest = value.removeprefix(text + separator) if at_start else value.removesuffix(separator + text)
+            return "" if value == text else rest
 
         return map_strings(batch, lambda values: list(map(without_tag, values)), fields=(TARGET,))
 
@@ -101,25 +88,20 @@ def surrounded(column: Column, before: str, after: str) -> Column:
 class LangPrefixBoth(LineTransform):
     """Put both languages before field 1, as "<FROM_de> <TO_en> "; a task that names its languages gives them."""
 
-    name: ClassVar[str] = "lang_prefix_both"
     from_task: ClassVar[tuple[str, ...]] = ("src_lang", "tgt_lang", "extra_prefix")
-    src_lang: str | None = None
+    src_lang: FieldText | None = None
     """The language of field 1; by default the task's."""
-    tgt_lang: str | None = None
+    tgt_lang: FieldText | None = None
     """The language of field 2; by default the task's."""
-    extra_prefix: str | None = None
+    extra_prefix: FieldText | None = None
     """A further tag before field 1, after the languages, such as <BT>; by default the task's, if it has one."""
 
-    def __post_init__(self) -> None:
-        for option in ("src_lang", "tgt_lang"):
-            language = getattr(self, option)
+    def check(self) -> None:
+        for option, language in (("src_lang", self.src_lang), ("tgt_lang", self.tgt_lang)):
             if language is None:
                 raise ConfigError(f"{option}: is missing; give it here, or as {option} of the task")
-            check_text_option(language, option=option)
             if not language or " " in language:
                 raise ConfigError(f"{option}: {language!r}; give a language's name without spaces, such as de")
-        if self.extra_prefix is not None:
-            check_text_option(self.extra_prefix, option="extra_prefix")
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         before = "".join(f"{token} " for token in self.special_tokens())
@@ -138,12 +120,8 @@ class LangPrefixBoth(LineTransform):
 class Append(LineTransform):
     """Append a constant as a last field; `user` with `append: true` appends what a function returns."""
 
-    name: ClassVar[str] = "append"
-    text: str
+    text: FieldText
     """The new field."""
-
-    def __post_init__(self) -> None:
-        check_text_option(self.text, option="text")
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         after = Column.missing(len(batch)) if batch.rest is None else batch.rest
@@ -166,21 +144,16 @@ class Append(LineTransform):
 class Copy(LineTransform):
     """Copy one field over another; a new field may be added, with empty ones before it."""
 
-    name: ClassVar[str] = "copy"
-    from_: int = 1
+    from_: FieldNumber = 1
     """The field to copy."""
-    to: int = 2
+    to: FieldNumber = 2
     """The field to overwrite."""
 
-    def __post_init__(self) -> None:
-        index_of(self.from_, option="from")
-        index_of(self.to, option="to")
-
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        batch, (source,) = with_fields(batch, (self.from_,))
-        batch, empty = batch.split(self.to), Column.repeated("", len(batch))  # one for all fields without any value
+        batch = with_fields(batch, (self.from_,))[0].split(self.to)
+        empty = Column.repeated("", len(batch))  # one for all fields without any value
         before = {k: _filled(batch.columns[k - 1], empty) for k in range(1, self.to)}
-        return batch.with_columns({**before, self.to: batch.columns[source - 1]})
+        return batch.with_columns({**before, self.to: batch.columns[self.from_ - 1]})
 
 
 def _filled(column: Column, empty: Column) -> Column:
@@ -192,8 +165,6 @@ def _filled(column: Column, empty: Column) -> Column:
 @dataclass(frozen=True, slots=True)
 class DuplicateMono(LineTransform):
     """Copy field 1 to field 2 of a monolingual line; a line with two sides is unfit."""
-
-    name: ClassVar[str] = "duplicate_mono"
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch = batch.split(2)
@@ -207,12 +178,8 @@ class DuplicateMono(LineTransform):
 class Multiply(LineTransform):
     """Copy field 1 over the fields 2 to n; further fields stay. (`repeat` makes equal lines.)"""
 
-    name: ClassVar[str] = "multiply"
-    n: int = 2
+    n: Copies = 2
     """The number of fields that get the text of field 1."""
-
-    def __post_init__(self) -> None:
-        _check_number(self.n)
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch = batch.split(1)
@@ -223,13 +190,9 @@ class Multiply(LineTransform):
 class Repeat(ConfiguredTransform):
     """Repeat every line n times in a row; later random transforms draw for each copy."""
 
-    name: ClassVar[str] = "repeat"
     is_compiled: ClassVar[bool] = True
-    n: int = 2
+    n: Copies = 2
     """The number of copies."""
-
-    def __post_init__(self) -> None:
-        _check_number(self.n)
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         return batch.take(np.repeat(np.arange(len(batch)), self.n))
@@ -237,21 +200,12 @@ class Repeat(ConfiguredTransform):
     def deterministic(self) -> None: ...
 
 
-def _check_number(n: int) -> None:
-    if not 1 <= arguments.whole(n, "n") <= MOST_COPIES:
-        raise ConfigError(f"n: {n}; give 1 or more, and {MOST_COPIES:,} at most")
-
-
 @dataclass(frozen=True, slots=True)
 class KeepFields(LineTransform):
     """Keep only these fields, in this order; [2, 1] swaps the sides."""
 
-    name: ClassVar[str] = "keep_fields"
     fields: Fields = (1, 2)
     """The fields to keep."""
-
-    def __post_init__(self) -> None:
-        check_fields(self.fields)
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch, fields = with_fields(batch, self.fields)
@@ -262,15 +216,10 @@ class KeepFields(LineTransform):
 class StripEos(LineTransform):
     """Remove one end-of-sentence id from the end of lines of ids."""
 
-    name: ClassVar[str] = "strip_eos"
-    id: int = 2
+    id: Size = 2
     """The id, which is 2 in VOLT's vocabularies and in fairseq's."""
     fields: Fields | None = None
     """The fields of ids; by default 1 and, where a line has it, 2."""
-
-    def __post_init__(self) -> None:
-        arguments.whole(self.id, "id", low=0)
-        check_fields(self.fields)
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch, numbers = with_fields(batch, self.fields)
@@ -281,12 +230,8 @@ class StripEos(LineTransform):
             reasons |= dict.fromkeys(texts, f"field {number} is text, and strip_eos takes ids")
         if reasons:
             raise LineFault(reasons)
-        return batch.with_columns({number: stripped(column, self.id) for number, column in columns.items()})
-
-
-def stripped(column: Column, eos: int) -> Column:
-    """Return values of ids without a final `eos`."""
-    filled = np.flatnonzero(column.sizes > 0)
-    sizes = column.sizes.copy()
-    sizes[filled] -= column.data[column.starts[filled] + sizes[filled] - 1] == eos
-    return Column(column.data, column.starts, sizes)
+        for number, column in columns.items():
+            filled, sizes = np.flatnonzero(column.sizes > 0), column.sizes.copy()
+            sizes[filled] -= column.data[column.starts[filled] + sizes[filled] - 1] == self.id
+            columns[number] = Column(column.data, column.starts, sizes)
+        return batch.with_columns(columns)

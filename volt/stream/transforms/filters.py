@@ -1,7 +1,6 @@
 r"""Filters: transforms that pass or drop whole lines, by regular expression, length or a condition in SQL.
 
-Python's `re` is run only on values that contain a fixed string or a digit that every match needs, such as "http" in
-`\bhttps?:\S+`.
+Python's `re` searches only values with a string or character that every match contains, such as "http".
 
 >>> urls = Match(pattern=r"\bhttps?:\S+[a-z]\b")  # the URL filter of SOTASTREAM's Section 6.3
 >>> urls(Batch.of(["see http://a.de\tsiehe http://a.de", "see http://a.de\tsiehe"]), LineRng(1, 2)).lines
@@ -10,14 +9,13 @@ Python's `re` is run only on values that contain a fixed string or a digit that 
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby
-from typing import TYPE_CHECKING, ClassVar, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 
@@ -27,8 +25,9 @@ from volt.forks import about_to_use_polars
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column, Longs, Mask, Unit, blank, holding_bytes, lengths
 from volt.stream.transforms.edits import KeepFields
-from volt.stream.transforms.fields import ConfiguredTransform, Fields, check_fields, index_of, with_fields
+from volt.stream.transforms.fields import N_SIDES, with_fields
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.options import ConfiguredTransform, Fields, Size, TwoFields, field_number, number_between
 from volt.stream.transforms.tokens import token_counts
 from volt.stream.transforms.transform import Transform
 
@@ -58,7 +57,7 @@ def matching(column: Column, compiled: re.Pattern[str]) -> Mask:
 
 
 def _candidates(column: Column, runs: list[list[str]], flags: int) -> Longs:
-    """Return the indices of values with the fixed string of a match or, if it has none, its rarest character."""
+    """Return the indices of values that contain the fixed string, or the rarest character, of every match."""
     text = needed_text(runs)
     if len(text) < 2 or flags & re.IGNORECASE:
         rarest = min((first_bytes(part, flags) for run in runs for part in run), key=len)
@@ -120,15 +119,17 @@ def needed(compiled: re.Pattern[str]) -> list[list[str]]:
     return [run for run in runs if run]
 
 
-def check_pattern(pattern: str) -> None:
+def check_pattern(pattern: str, option: str) -> str:
     try:
-        re.compile(arguments.text(pattern, "pattern"))
+        re.compile(arguments.text(pattern, option))
     except re.error as error:
-        raise ConfigError(f"pattern: {pattern!r} is not a regular expression: {error}; fix it") from None
+        raise ConfigError(f"{option}: {pattern!r} is not a regular expression: {error}; fix it") from None
     if not pattern:
-        raise ConfigError("pattern: is empty, so every line matches; give a regular expression")
+        raise ConfigError(f"{option}: is empty, so every line matches; give a regular expression")
+    return pattern
 
 
+Pattern = Annotated[str, check_pattern]
 _MOST = 1 << 53  # no text is as long; up to here a double holds every whole number
 
 
@@ -138,18 +139,11 @@ class Filter(ConfiguredTransform):
     __slots__ = ()
     is_compiled: ClassVar[bool] = True
 
-    def deterministic(self) -> Transform | None:
-        return None
+    def deterministic(self) -> Transform | None: ...
 
 
 def selected(batch: Batch, wanted: Mask) -> Batch:
     return batch if wanted.all() else batch.take(wanted)
-
-
-def _sides(batch: Batch, fields: Fields | None) -> tuple[Batch, list[tuple[Column, Mask]]]:
-    batch, numbers = with_fields(batch, fields)
-    columns = [batch.columns[number - 1] for number in numbers]
-    return batch, [(column, ~column.present & (k > 0)) for k, column in enumerate(columns)]
 
 
 class FieldFilter(Filter):
@@ -159,56 +153,44 @@ class FieldFilter(Filter):
     fields: Fields | None
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        batch, sides = _sides(batch, self.fields)
-        return selected(batch, np.logical_and.reduce([self.fits(column) | lacks for column, lacks in sides]))
+        batch, (first, *others) = with_fields(batch, self.fields)
+        wanted = self.fits(batch.columns[first - 1])
+        for column in (batch.columns[number - 1] for number in others):
+            wanted = wanted & (self.fits(column) | ~column.present)
+        return selected(batch, wanted)
 
     def fits(self, column: Column) -> Mask:
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
-class SkipBlank(FieldFilter):
+class SkipBlank(Filter):
     """Drop lines with an empty or white-space field."""
 
-    name: ClassVar[str] = "skip_blank"
     fields: Fields | None = None
     """The fields to look at, where a missing one is blank; by default 1 and, where a line has it, 2."""
 
-    def __post_init__(self) -> None:
-        check_fields(self.fields)
-
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        if self.fields is not None:
-            return _with_text(batch, self.fields)
-        return FieldFilter.__call__(self, batch, rng)
-
-    def fits(self, column: Column) -> Mask:
-        return ~blank(column)
-
-
-def _with_text(batch: Batch, fields: Fields) -> Batch:
-    batch = batch.split(max(fields))
-    return selected(batch, np.logical_and.reduce([~blank(batch.columns[field - 1]) for field in fields]))
+        batch = batch.split(max(self.fields or (N_SIDES,)))
+        columns = [batch.columns[field - 1] for field in self.fields or range(1, N_SIDES + 1)]
+        wanted = [~blank(column) for column in columns]
+        if self.fields is None:
+            wanted[1] |= ~columns[1].present
+        return selected(batch, np.logical_and.reduce(wanted))
 
 
 @dataclass(frozen=True, slots=True)
 class Bitext(Filter):
     """Drop lines in which a side is missing, empty or white space."""
 
-    name: ClassVar[str] = "bitext"
-    fields: Fields = (1, 2)
+    fields: TwoFields = (1, 2)
     """The two sides."""
     only: bool = False
     """Drop all other fields too."""
 
-    def __post_init__(self) -> None:
-        check_fields(self.fields, n_fields=2)
-
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        batch = _with_text(batch, self.fields)
-        if not self.only:
-            return batch
-        return Batch(tuple(batch.columns[field - 1] for field in self.fields), None, batch.origins)
+        batch = SkipBlank(self.fields)(batch, rng)
+        return KeepFields(self.fields)(batch, rng) if self.only else batch
 
     def deterministic(self) -> Transform | None:
         return KeepFields(self.fields) if self.only else None
@@ -221,27 +203,21 @@ class Match(Filter):
     Workers take turns at lines that contain what every match needs, such as "http" or a digit.
     """
 
-    name: ClassVar[str] = "match"
-    pattern: str
+    pattern: Pattern
     """A regular expression of Python."""
-    fields: Fields = (1, 2)
+    fields: TwoFields = (1, 2)
     """The two fields to compare."""
     invert: bool = False
     """Keep the lines in which they differ instead."""
 
-    def __post_init__(self) -> None:
-        check_pattern(self.pattern)
-        check_fields(self.fields, n_fields=2)
-
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        batch, ((left, _), (right, _)) = _sides(batch, self.fields)
+        batch, numbers = with_fields(batch, self.fields)
+        left, right = (batch.columns[number - 1] for number in numbers)
         compiled, same = re.compile(self.pattern), np.ones(len(batch), bool)
         looked_at = np.flatnonzero(matching(left, compiled) | matching(right, compiled))  # elsewhere both have none
 
         def matches(text: str) -> list[str]:
-            return sorted(
-                [match[0] for match in compiled.finditer(text)] if compiled.groups else compiled.findall(text)
-            )
+            return sorted([one[0] for one in compiled.finditer(text)] if compiled.groups else compiled.findall(text))
 
         pairs = zip(left.take(looked_at).strings(), right.take(looked_at).strings(), strict=True)
         same[looked_at] = [matches(one) == matches(other) for one, other in pairs]
@@ -252,17 +228,12 @@ class Match(Filter):
 class Regex(FieldFilter):
     """Drop lines in which a pattern matches any of the fields. Workers take turns, as for `match`."""
 
-    name: ClassVar[str] = "regex"
-    pattern: str
+    pattern: Pattern
     """A regular expression of Python."""
     fields: Fields | None = None
     """The fields to search; by default 1 and, where a line has it, 2."""
     invert: bool = False
     """Keep only the lines in which the pattern is found in all of the fields instead."""
-
-    def __post_init__(self) -> None:
-        check_pattern(self.pattern)
-        check_fields(self.fields)
 
     def fits(self, column: Column) -> Mask:
         is_wanted: Mask = matching(column, re.compile(self.pattern)) == self.invert
@@ -273,21 +244,17 @@ class Regex(FieldFilter):
 class Length(FieldFilter):
     """Drop lines in which a field is too short or too long."""
 
-    name: ClassVar[str] = "length"
-    max: int | None = None
+    max: Size | None = None
     """The greatest length that passes; none by default."""
-    min: int = 0
+    min: Size = 0
     """The least length that passes."""
     fields: Fields | None = None
     """The fields to measure; by default 1 and, where a line has it, 2."""
     unit: Unit = "words"
     """The unit: words (or pieces: what spaces separate), characters or bytes."""
 
-    def __post_init__(self) -> None:
-        check_fields(self.fields)
-        arguments.choice(self.unit, "unit", get_args(Unit))
-        least = arguments.whole(self.min, "min", low=0)
-        if self.max is not None and arguments.whole(self.max, "max", low=0) < least:
+    def check(self) -> None:
+        if self.max is not None and self.max < self.min:
             raise ConfigError(f"length: min is {self.min} and max is {self.max}; nothing could pass, so change one")
 
     def fits(self, column: Column) -> Mask:
@@ -299,16 +266,10 @@ class Length(FieldFilter):
 class FilterTooLong(FieldFilter):
     """Drop lines in which a field has too many tokens, separated by spaces, or ids."""
 
-    name: ClassVar[str] = "filter_too_long"
-    max_len: int
+    max_len: Size
     """The maximum number of tokens."""
     fields: Fields | None = None
     """The fields to measure; by default 1 and, where a line has it, 2."""
-
-    def __post_init__(self) -> None:
-        if arguments.whole(self.max_len, "max_len") < 0:
-            raise ConfigError(f"max_len: {self.max_len}; give a number of tokens, from 0 up")
-        check_fields(self.fields)
 
     def fits(self, column: Column) -> Mask:
         return token_counts(column) <= self.max_len
@@ -318,23 +279,16 @@ class FilterTooLong(FieldFilter):
 class Ratio(Filter):
     """Drop lines whose longer side is more than `max` times as long as the shorter; two empty sides pass."""
 
-    name: ClassVar[str] = "ratio"
-    max: float
+    max: Annotated[float, partial(number_between, low=1)]
     """The greatest ratio that passes; 1 or more."""
-    fields: Fields = (1, 2)
+    fields: TwoFields = (1, 2)
     """The two sides."""
     unit: Unit = "words"
     """The unit: words (or pieces: what spaces separate), characters or bytes."""
 
-    def __post_init__(self) -> None:
-        check_fields(self.fields, n_fields=2)
-        arguments.choice(self.unit, "unit", get_args(Unit))
-        if not 1 <= arguments.number(self.max, "max") < math.inf:
-            raise ConfigError(f"max: {self.max}; the ratio of the longer to the shorter side is 1 or more")
-
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        batch, sides = _sides(batch, self.fields)
-        one, other = (lengths(column, self.unit) for column, _ in sides)
+        batch, numbers = with_fields(batch, self.fields)
+        one, other = (lengths(batch.columns[number - 1], self.unit) for number in numbers)
         limit = float(min(self.max, _MOST))
         return selected(batch, np.maximum(one, other) <= limit * np.minimum(one, other))
 
@@ -356,13 +310,12 @@ _NUMBERED = re.compile(r"f([1-9][0-9]*)")
 class Where(Filter):
     """Keep the lines for which a condition in the SQL of Polars is true, such as length(f1) <= 400 AND f2 <> ''."""
 
-    name: ClassVar[str] = "where"
     condition: str
     """The condition. The fields are f1, f2 and so on; one that a line lacks is NULL; length counts characters."""
     names: tuple[str, ...] = ()
     """Further names of the fields, field 1 first; by default as a `pair` names them."""
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         import polars as pl
 
         arguments.texts(self.names, "names", one="give a tuple of names")
@@ -407,7 +360,7 @@ class Where(Filter):
             if name in self.names:
                 numbers[name] = self.names.index(name) + 1
             elif numbered := _NUMBERED.fullmatch(name):
-                numbers[name] = index_of(int(numbered[1]), option="condition") + 1
+                numbers[name] = field_number(int(numbered[1]), "condition")
             else:
                 raise self._refusal(f"there is no field {name!r}; field 1 is {' or '.join([*self.names[:1], 'f1'])}")
         if not numbers:

@@ -25,6 +25,11 @@ def key(*place: Place) -> int:
     return int.from_bytes(blake2b(json.dumps(place).encode(), digest_size=16).digest(), "little")
 
 
+def as_uniform(words: NDArray[np.uint64]) -> NDArray[np.float64]:
+    result: NDArray[np.float64] = np.ldexp((words >> np.uint64(64 - _BITS)).astype(np.float64), -_BITS)
+    return result
+
+
 @dataclass(frozen=True, slots=True)
 class LineRng:
     """The random numbers of one step in one epoch of a source.
@@ -76,7 +81,7 @@ class LineRng:
 
         origins: (n,) the `Batch`'s origins
         """
-        return np.ldexp((self.words(origins) >> np.uint64(64 - _BITS)).astype(np.float64), -_BITS)
+        return as_uniform(self.words(origins))
 
     def integers(self, origins: Longs, low: int, high: int) -> Longs:
         """Return (n,) whole numbers, equally probable.

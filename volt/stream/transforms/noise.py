@@ -11,10 +11,9 @@ For a line of n tokens, first a number k is drawn, then a set of k tokens; or ea
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, ClassVar, Literal, NamedTuple, get_args
+from functools import cache, partial
+from typing import Annotated, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +22,12 @@ from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column, Longs, from_ends
-from volt.stream.transforms.fields import Fields, LineTransform, check_fields, check_probability, with_fields
+from volt.stream.transforms.fields import Draws, each_field
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.options import Amount, Fields, LineTransform, Probability, number_between
 from volt.stream.transforms.tokens import NO_OTHERS, Tokens, cut, token_counts, with_values, written
 
 USUAL_TEMPERATURE = 2.0
-MOST_DISTANCE = 1000.0
 _FLAT, _STEEP = 1e-100, 100.0  # temperatures below and above which nothing changes that 53 bits could tell
 Kind = Literal["swap", "drop", "insert", "replace"]  # in the order of the numbers in volt.kernels.noise
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -57,25 +56,19 @@ class Noise(LineTransform):
 class Typos(Noise):
     """Misspell characters at random, with characters of the field, except spaces and one character of each word."""
 
-    name: ClassVar[str] = "typos"
     changes: ClassVar[str] = "spelling"
-    rate: float = 0.01
+    rate: Probability = 0.01
     """The probability that a character is hit; spaces never are."""
     kinds: tuple[Kind, ...] = KINDS
-    """The change of a character that is hit: it is swapped with the next of its word, dropped, gets another inserted
-    before it, or is replaced by another; each equally often."""
+    """The changes of a character that is hit, equally often: swap it with the next one of its word, drop it, insert
+    another before it, or replace it."""
     fields: Fields = (1,)
     """The fields to misspell."""
 
-    def __post_init__(self) -> None:
-        check_probability(self.rate, "rate")
+    def check(self) -> None:
         kinds = arguments.several(self.kinds, "kinds", remedy=f"give a tuple of some of {', '.join(KINDS)}")
-        for place, kind in enumerate(kinds):
-            if kind not in KINDS or kind in kinds[:place]:
-                raise ConfigError(f"kinds: {kind!r}; give some of {', '.join(KINDS)}, each once")
-        if not kinds:
-            raise ConfigError(f"kinds: is empty; give some of {', '.join(KINDS)}")
-        check_fields(self.fields)
+        if not kinds or not all(kind in KINDS for kind in kinds) or len({*kinds}) < len(kinds):
+            raise ConfigError(f"kinds: {kinds}; give some of {', '.join(KINDS)}, each once")
 
     def changed(self, column: Column, draws: Draws) -> Column:
         from volt.kernels.noise import MOST_GROWTH, misspell
@@ -83,7 +76,7 @@ class Typos(Noise):
         column, kinds = column.as_text(), np.array([KINDS.index(kind) for kind in self.kinds], np.uint8)
         powers = np.cumprod(np.full(_N_AT_ONCE, 1.0 - self.rate))
         out, ends = np.empty(MOST_GROWTH * int(column.sizes.sum()), np.uint8), np.empty(len(column), np.int64)
-        misspell(column.data, column.starts, column.sizes, draws.seeds, powers, kinds, out, ends)
+        misspell(column.data, column.starts, column.sizes, draws.words, powers, kinds, out, ends)
         return from_ends(out[: ends.max(initial=0)], ends)
 
 
@@ -91,19 +84,13 @@ class Typos(Noise):
 class Punctuation(Noise):
     """Remove punctuation marks at random, and the final one, or add a missing full stop ("。" in Chinese)."""
 
-    name: ClassVar[str] = "punctuation"
     changes: ClassVar[str] = "spelling"
-    drop: float = 0.05
+    drop: Probability = 0.05
     """The probability that a mark is removed; marks inside a word stay ("don't", "3.5", "a-b")."""
-    final: float = 0.1
+    final: Probability = 0.1
     """The probability that a field loses the marks that end its sentence, or, ending in no mark, gets a full stop."""
     fields: Fields = (1,)
     """The fields to change."""
-
-    def __post_init__(self) -> None:
-        check_probability(self.drop, "drop")
-        check_probability(self.final, "final")
-        check_fields(self.fields)
 
     def changed(self, column: Column, draws: Draws) -> Column:
         from volt.kernels.noise import change_marks
@@ -111,7 +98,7 @@ class Punctuation(Noise):
         column, n = column.as_text(), len(column)
         out, ends = np.empty(int(column.sizes.sum()) + 3 * n, np.uint8), np.empty(n, np.int64)
         views, rates = (column.data, column.starts, column.sizes), (float(self.drop), float(self.final))
-        change_marks(*views, draws.seeds, *rates, _marks(), out, ends)
+        change_marks(*views, draws.words, *rates, _marks(), out, ends)
         return from_ends(out[: ends.max(initial=0)], ends)
 
 
@@ -127,26 +114,52 @@ def _marks() -> NDArray[np.uint8]:
     return values
 
 
+class TokenNoise(Noise):
+    __slots__ = ()
+    temperature: float | None
+    rate: float | None
+
+    def check(self) -> None:
+        if self.temperature is not None and self.rate is not None:
+            raise ConfigError(f"temperature: {self.temperature} and rate: {self.rate}; give one of them")
+        if self.rate is None and self.temperature is None:
+            object.__setattr__(self, "temperature", USUAL_TEMPERATURE)
+
+    def hit(self, column: Column, draws: Draws, *, spared: int = 0, n_choices: int = 1) -> Hit | None:
+        """Draw tokens to hit, at most all but `spared` of each line, and for each a number below `n_choices`."""
+        from volt.kernels.noise import count_hits, hit_tokens
+
+        counts = token_counts(column)
+        if self.rate is None:
+            assert self.temperature is not None
+            n_hits = truncated_geometric(draws.rng.uniform(draws.origins), counts, temperature=self.temperature)
+        else:
+            n_hits = np.empty(len(counts), np.int64)
+            count_hits(counts, float(self.rate), draws.words, n_hits)
+        n_hits = np.minimum(n_hits, counts - spared)
+        lines = np.flatnonzero(n_hits > 0)
+        if not len(lines):
+            return None
+        tokens = cut(column.take(lines), counts[lines])
+        drawn = np.empty(len(tokens), np.int64)
+        hit_tokens(tokens.ends, n_hits[lines], n_choices, draws.rng.at("tokens").words(draws.origins)[lines], drawn)
+        return Hit(lines, tokens, drawn)
+
+
 @dataclass(frozen=True, slots=True)
-class Drop(Noise):
+class Drop(TokenNoise):
     """Remove tokens at random, but never all tokens of a line."""
 
-    name: ClassVar[str] = "drop"
-    temperature: float | None = None
-    """The rate at which the probability falls that k tokens go, as exp(-temperature k), where k runs from 0 to n - 1 in
-    a line of n tokens: the more, the less noise; by default 2, which drops none in 86 of 100 lines."""
-    rate: float | None = None
+    temperature: Amount | None = None
+    """The probability that k tokens go falls with exp(-temperature k), where k runs from 0 to n - 1 in a line of n
+    tokens; by default 2, which drops none in 86 of 100 lines."""
+    rate: Probability | None = None
     """Instead of a temperature: the probability that a token goes, the same for each."""
     fields: Fields = (1,)
     """The fields that lose tokens."""
 
-    def __post_init__(self) -> None:
-        take_amount(self)
-        check_fields(self.fields)
-
     def changed(self, column: Column, draws: Draws) -> Column:
-        hit = hit_tokens(column, draws, temperature=self.temperature, rate=self.rate, spared=1)
-        if hit is None:
+        if (hit := self.hit(column, draws, spared=1)) is None:
             return column
         stay = hit.drawn < 0
         ends = np.cumsum(stay, dtype=np.int64)[hit.tokens.ends - 1]
@@ -157,16 +170,10 @@ class Drop(Noise):
 class Reorder(Noise):
     """Change the order of tokens: they are sorted by their position plus a random number from 0 up to max_dist."""
 
-    name: ClassVar[str] = "reorder"
-    max_dist: float = 3.0
+    max_dist: Annotated[float, partial(number_between, high=1000)] = 3.0
     """Every token moves less than this many tokens: at 3, two at most; at 1 or less, none."""
     fields: Fields = (1,)
     """The fields to reorder."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= arguments.number(self.max_dist, "max_dist") <= MOST_DISTANCE:
-            raise ConfigError(f"max_dist: {self.max_dist}; give a number from 0 to {MOST_DISTANCE:,.0f}")
-        check_fields(self.fields)
 
     def changed(self, column: Column, draws: Draws) -> Column:
         counts = token_counts(column)
@@ -177,40 +184,8 @@ class Reorder(Noise):
 
         tokens = cut(column.take(lines), counts[lines])
         keys, order = np.empty(len(tokens)), np.empty(len(tokens), np.int64)
-        reorder_tokens(tokens.ends, float(self.max_dist), draws.seeds[lines], keys, order)
+        reorder_tokens(tokens.ends, float(self.max_dist), draws.words[lines], keys, order)
         return with_values(column, lines, written(tokens, order, tokens.ends, NO_OTHERS))
-
-
-def take_amount(transform: Any) -> None:
-    """Check a transform's temperature or rate; set the default temperature if both are missing."""
-    temperature, rate = transform.temperature, transform.rate
-    if temperature is not None and rate is not None:
-        raise ConfigError(f"temperature: {temperature} and rate: {rate}; give one of them")
-    if rate is not None:
-        check_probability(rate, "rate")
-    elif temperature is None:
-        object.__setattr__(transform, "temperature", USUAL_TEMPERATURE)
-    elif not 0 <= arguments.number(temperature, "temperature") < float("inf"):
-        raise ConfigError(f"temperature: {temperature}; give a number from 0 up")
-
-
-class Draws(NamedTuple):
-    rng: LineRng
-    origins: Longs
-
-    @property
-    def seeds(self) -> NDArray[np.uint64]:
-        return self.rng.words(self.origins)
-
-
-def each_field(
-    batch: Batch, rng: LineRng, function: Callable[[Column, Draws], Column], *, fields: Fields | None
-) -> Batch:
-    """Return a batch with `function` applied to the chosen fields; it draws for each independently."""
-    batch, numbers = with_fields(batch, fields)
-    return batch.with_columns(
-        {field: function(batch.columns[field - 1], Draws(rng.at(field), batch.origins)) for field in numbers}
-    )
 
 
 class Hit(NamedTuple):
@@ -224,36 +199,6 @@ class Hit(NamedTuple):
     lines: Longs
     tokens: Tokens
     drawn: Longs
-
-
-def hit_tokens(
-    column: Column,
-    draws: Draws,
-    *,
-    temperature: float | None,
-    rate: float | None,
-    spared: int = 0,
-    n_choices: int = 1,
-) -> Hit | None:
-    """Draw tokens to hit, at most all but `spared` of each line, and for each a number below `n_choices`."""
-    from volt.kernels.noise import count_hits
-    from volt.kernels.noise import hit_tokens as hit
-
-    counts = token_counts(column)
-    if rate is None:
-        usual = USUAL_TEMPERATURE if temperature is None else temperature
-        n_hits = truncated_geometric(draws.rng.uniform(draws.origins), counts, temperature=usual)
-    else:
-        n_hits = np.empty(len(counts), np.int64)
-        count_hits(counts, float(rate), draws.seeds, n_hits)
-    n_hits = np.minimum(n_hits, counts - spared)
-    lines = np.flatnonzero(n_hits > 0)
-    if not len(lines):
-        return None
-    tokens = cut(column.take(lines), counts[lines])
-    drawn = np.empty(len(tokens), np.int64)
-    hit(tokens.ends, n_hits[lines], n_choices, draws.rng.at("tokens").words(draws.origins)[lines], drawn)
-    return Hit(lines, tokens, drawn)
 
 
 def truncated_geometric(uniform: NDArray[np.float64], counts: Longs, *, temperature: float) -> Longs:

@@ -35,7 +35,7 @@ _Fields = dict[int, _Content]
 
 
 def check_order(transforms: Iterable[Transform], files: LoadedFiles) -> None:
-    """Raise ConfigError if a step would break a tag, or pieces, of an earlier step."""
+    """Raise ConfigError if a step would break a tag or pieces that an earlier step made."""
     _after(transforms, {}, files)
 
 
@@ -70,24 +70,22 @@ def _numbers(transform: Any) -> tuple[int, ...]:
 
 def _check(transform: Any, number: int, content: _Content, files: LoadedFiles) -> None:
     if content.pieces and getattr(transform, "changes", "") == "spelling":
-        raise ConfigError(
-            f"{content.pieces} makes pieces of field {number}, and {transform.name} after it changes their spelling; "
-            f"put {transform.name} before {content.pieces}"
+        message = (
+            f"{content.pieces} splits field {number} into pieces, and {transform.name} after it changes their spelling"
         )
+        raise ConfigError(f"{message}; put {transform.name} before {content.pieces}")
     changes = hasattr(transform, "changes") or decodes(transform)
     for tag, step in content.tags.items() if changes else ():
         if (broken := _broken(transform, number, tag, files)) is not None:
-            message, vocabulary = f"makes {quoted(broken)} of it" if broken else "may change it", ""
+            effect = f"makes {quoted(broken)} of it" if broken else "may change it"
+            remedy = f"put {step} after {transform.name}"
             if transform.name in ("encode", "spm_encode", "sentencepiece"):
-                vocabulary = f", or give {transform.name} a vocabulary that contains {tag} as a token"
-            raise ConfigError(
-                f"{step} adds {tag} to field {number}, and {transform.name} after it {message}; "
-                f"put {step} after {transform.name}{vocabulary}"
-            )
+                remedy += f", or give {transform.name} a vocabulary that contains {tag} as a token"
+            raise ConfigError(f"{step} adds {tag} to field {number}, and {transform.name} after it {effect}; {remedy}")
 
 
 def _broken(transform: Any, number: int, tag: str, files: LoadedFiles) -> str | None:
-    """Return what a step turns a tag in a field into; "" if that is random, None if the tag stays whole."""
+    """Return what a step makes of a tag; "" if it is random, None if the tag stays whole."""
     step: Any = next(iter(deterministic([transform])), None)
     if step is None or decodes(step):  # decoding joins a tag and its neighbours
         return ""

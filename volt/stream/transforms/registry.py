@@ -12,58 +12,39 @@ from typing import Any
 
 from volt.stream.transforms.transform import Transform
 
-_HOMES = {
-    "append": "edits.Append",
-    "lower": "case.Lower",
-    "upper": "case.Upper",
-    "title": "case.Title",
-    "tag": "edits.Tag",
-    "copy": "edits.Copy",
-    "multiply": "edits.Multiply",
-    "repeat": "edits.Repeat",
-    "keep_fields": "edits.KeepFields",
-    "skip_blank": "filters.SkipBlank",
-    "bitext": "filters.Bitext",
-    "match": "filters.Match",
-    "regex": "filters.Regex",
-    "length": "filters.Length",
-    "ratio": "filters.Ratio",
-    "where": "filters.Where",
-    "choice": "choice.Choice",
-    "typos": "noise.Typos",
-    "punctuation": "noise.Punctuation",
-    "documents": "documents.Documents",
-    "duplicate_mono": "edits.DuplicateMono",
-    "lang_prefix_both": "edits.LangPrefixBoth",
-    "drop": "noise.Drop",
-    "reorder": "noise.Reorder",
-    "switchout": "vocabulary_noise.Switchout",
-    "insertion": "vocabulary_noise.Insertion",
-    "wb_noise": "vocabulary_noise.WbNoise",
-    "filter_too_long": "filters.FilterTooLong",
-    "strip_eos": "edits.StripEos",
-    "encode": "subwords.Encode",
-    "decode": "subwords.Decode",
-    "spm_encode": "sentencepiece.SpmEncode",
-    "spm_decode": "sentencepiece.SpmDecode",
-    "sentencepiece": "segmentations.Sentencepiece",
-    "morfessor_em": "segmentations.MorfessorEm",
-    "morfessor_em_taboo": "taboo_segmentation.MorfessorEmTaboo",
-    "morfessor_em_taboo_reordered": "taboo_segmentation.MorfessorEmTabooReordered",
-    "taboo": "taboo_segmentation.Taboo",
-    "deterministic_segmentation": "segmentations.DeterministicSegmentation",
-    "join_pieces": "segmentations.JoinPieces",
-    "user": "user_code.User",
+_NAMES = {  # module → the names of its transforms; their classes have the same names in camel case
+    "case": ("lower", "upper", "title"),
+    "edits": (
+        "tag",
+        "lang_prefix_both",
+        "append",
+        "copy",
+        "duplicate_mono",
+        "multiply",
+        "repeat",
+        "keep_fields",
+        "strip_eos",
+    ),
+    "filters": ("skip_blank", "bitext", "match", "regex", "length", "ratio", "where", "filter_too_long"),
+    "choice": ("choice",),
+    "noise": ("typos", "punctuation", "drop", "reorder"),
+    "vocabulary_noise": ("switchout", "insertion", "wb_noise"),
+    "documents": ("documents",),
+    "subwords": ("encode", "decode"),
+    "sentencepiece": ("spm_encode", "spm_decode"),
+    "segmentations": ("sentencepiece", "morfessor_em", "deterministic_segmentation", "join_pieces"),
+    "taboo_segmentation": ("morfessor_em_taboo", "morfessor_em_taboo_reordered", "taboo"),
+    "user_code": ("user",),
 }
 
 
 class _Transforms(UserDict[str, Any]):
     def __getitem__(self, name: str) -> type[Transform]:
         if isinstance(self.data[name], str):
-            module, _, attribute = self.data[name].partition(".")
-            self.data[name] = getattr(import_module(f"volt.stream.transforms.{module}"), attribute)
+            module = import_module(f"volt.stream.transforms.{self.data[name]}")
+            self.data[name] = getattr(module, name.title().replace("_", ""))
         kind: type[Transform] = self.data[name]
         return kind
 
 
-TRANSFORMS = _Transforms(_HOMES)
+TRANSFORMS = _Transforms({name: module for module, names in _NAMES.items() for name in names})

@@ -11,68 +11,51 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from volt import arguments
-from volt.errors import ConfigError, quoted, shown_path
+from volt.errors import quoted, shown_path
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import (
-    Fields,
-    FileTransform,
-    LineTransform,
-    check_fields,
-    map_columns,
-    take_file,
-)
+from volt.stream.transforms.fields import Draws, each_field, map_columns
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.options import Amount, Exponent, Fields, File, FileTransform, LineTransform, whole_between
 from volt.stream.transforms.segmenters import Marked, Segmenter, read_model, read_table
-from volt.stream.transforms.sentencepiece import SpmEncode
-from volt.stream.transforms.subwords import encoded_fields, pieces_of
+from volt.stream.transforms.sentencepiece import NBest, SpmEncode
+from volt.stream.transforms.subwords import pieces_of
 from volt.stream.transforms.tokens import Choices, ColumnWords, WordTypes
 from volt.stream.transforms.transform import Call, LineFault, LoadedFiles, Opened, Transform
 from volt.text.characters import PREFIX, SPACE, SUFFIX
 
 Marks = Literal["auto", "given", "word", "pieces"]
-MOST_SAMPLES = 64
-BEST = float("inf")  # the theta with which nothing is drawn
+BEST = math.inf  # the theta with which nothing is drawn
 SOURCE, TARGET = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
 class Segmenting(FileTransform, LineTransform):
     changes: ClassVar[str] = "pieces"
-    model: Path
+    model: File
     """A lexicon of Morfessor EM+Prune, `count<TAB>subword`, or a model of Morfessor as text, `count morph + morph`."""
-    n_samples: int = 5
+    n_samples: Annotated[int, partial(whole_between, low=1, high=64)] = 5
     """The number of a word's best segmentations from which one is drawn; 1 takes the best."""
-    theta: float = 0.5
-    """The sharpness of the distribution: a segmentation is drawn in proportion to its score to this power; with 0, all
-    are equally probable, and with .inf, the best is taken."""
+    theta: Exponent = 0.5
+    """P(segmentation) ∝ its score to this power; with 0, all are equally probable; with .inf, the best is taken."""
     marks: Marks = "auto"
-    """The origin of the marker ▁: the words have it where a space belongs before them (given), or it is put before
-    each word, which the model then cuts (word), or it is put before each word's first piece (pieces). By default (auto)
-    it is `word` for a field without any ▁, if the model has pieces that start with ▁; otherwise `given`."""
-
-    def __post_init__(self) -> None:
-        take_file(self, "model")
-        arguments.choice(self.marks, "marks", get_args(Marks))
-        if not 1 <= arguments.whole(self.n_samples, "n_samples") <= MOST_SAMPLES:
-            raise ConfigError(f"n_samples: {self.n_samples}; give a number from 1 to {MOST_SAMPLES}")
-        if not arguments.number(self.theta, "theta") >= 0:
-            raise ConfigError(f"theta: {self.theta}; give 0 or more")
+    """How words get the marker ▁: it is in the text (given), put before each word (word), or put before each word's
+    first piece (pieces). `auto` means `word` if the model, but not the field, contains ▁, and otherwise `given`."""
 
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         segmenter = self._segmenter(files)
-        types = word_types(self._choices(), segmenter, self.marks, n=self.n_samples, theta=self.theta)
+        types = word_types(self.choices, segmenter, self.marks, n=self.n_samples, theta=self.theta)
         return partial(self._segmented, types), {"model": segmenter.fingerprint}
 
     def _segmenter(self, files: LoadedFiles) -> Segmenter:
-        return marked(files.load(self.model, read_model), self.marks)
+        return files.load(self.model, read_model)
 
-    def _choices(self) -> Callable[..., list[Choices]]:
+    @property
+    def choices(self) -> Callable[..., list[Choices]]:
         return sampled
 
     def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
@@ -89,13 +72,8 @@ class Segmenting(FileTransform, LineTransform):
 class MorfessorEm(Segmenting):
     """Split words with a Morfessor model, each into one of its best segmentations, drawn for each occurrence."""
 
-    name: ClassVar[str] = "morfessor_em"
     fields: Fields | None = None
     """The fields to split; by default 1 and, if a line has it, 2."""
-
-    def __post_init__(self) -> None:
-        Segmenting.__post_init__(self)
-        check_fields(self.fields)
 
     def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
         return _cut_fields(types, self.model, self.fields, batch, rng)
@@ -108,25 +86,17 @@ class MorfessorEm(Segmenting):
 class DeterministicSegmentation(FileTransform, LineTransform):
     """Split words by a table; a line with a word outside the table is unfit."""
 
-    name: ClassVar[str] = "deterministic_segmentation"
     changes: ClassVar[str] = "pieces"
-    table: Path
-    """A file of lines `word<TAB>subword subword …`, each word once. The pieces spell the word, but for marks; other
-    are refused, since they could not be joined to the text again."""
+    table: File
+    """A file of lines `word<TAB>subword subword …`, each word once. Joined pieces must spell the word, except marks."""
     fields: Fields | None = None
     """The fields to split; by default 1 and, if a line has it, 2."""
     marks: Marks = "auto"
-    """The origin of the marker ▁: the words have it (given), or it is put before each word, which is then looked up
-    (word), or it is put before each word's first piece (pieces). By default (auto) it is `word` for a field without any
-    ▁, if the table has words that start with ▁; otherwise `given`."""
-
-    def __post_init__(self) -> None:
-        take_file(self, "table")
-        check_fields(self.fields)
-        arguments.choice(self.marks, "marks", get_args(Marks))
+    """How words get the marker ▁: it is in the text (given), put before each word (word), or put before each word's
+    first piece (pieces). `auto` means `word` if the table, but not the field, contains ▁, and otherwise `given`."""
 
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
-        segmenter = marked(files.load(self.table, read_table), self.marks)
+        segmenter = files.load(self.table, read_table)
         types = word_types(sampled, segmenter, self.marks, n=1, theta=BEST)
         return partial(_cut_fields, types, self.table, self.fields), {"table": segmenter.fingerprint}
 
@@ -138,22 +108,15 @@ class DeterministicSegmentation(FileTransform, LineTransform):
 class Sentencepiece(FileTransform, LineTransform):
     """Split text with a SentencePiece model, by sampling: `spm_encode` with the options of `morfessor_em`."""
 
-    name: ClassVar[str] = "sentencepiece"
     changes: ClassVar[str] = "pieces"
-    model: Path
+    model: File
     """A SentencePiece model file."""
-    nbest: int = -1
+    nbest: NBest = -1
     """The number of best segmentations from which one is drawn; −1: of all; 1 takes the best."""
-    theta: float = 0.5
+    theta: Amount = 0.5
     """The sharpness of the distribution, as alpha of `spm_encode`."""
     fields: Fields | None = None
     """The fields to split; by default 1 and, if a line has it, 2."""
-
-    def __post_init__(self) -> None:
-        take_file(self, "model")
-        if arguments.number(self.theta, "theta") < 0:
-            raise ConfigError(f"theta: {self.theta}; give 0 or more")
-        self._encode()
 
     def _encode(self) -> SpmEncode:
         return SpmEncode(self.model, self.fields, alpha=self.theta, nbest=self.nbest)
@@ -172,13 +135,9 @@ class Sentencepiece(FileTransform, LineTransform):
 class JoinPieces(LineTransform):
     """Join pieces: remove spaces, then replace each ▁ by a space, except at the start of a field."""
 
-    name: ClassVar[str] = "join_pieces"
     decodes: ClassVar[bool] = True
     fields: Fields | None = None
     """The fields to join; by default 1 and, where a line has it, 2."""
-
-    def __post_init__(self) -> None:
-        check_fields(self.fields)
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         def joined(column: Column) -> Column:
@@ -189,11 +148,11 @@ class JoinPieces(LineTransform):
 
 
 def _cut_fields(types: WordTypes, path: Path, fields: Fields | None, batch: Batch, rng: LineRng) -> Batch:
-    def changed(column: Column, rng: LineRng) -> Column:
+    def changed(column: Column, draws: Draws) -> Column:
         words = known(types.find(column), path)
-        return words.written(words.drawn(rng.words(batch.origins)), side=SOURCE)
+        return words.written(words.drawn(draws.words), side=SOURCE)
 
-    return encoded_fields(batch, rng, changed, fields=fields)
+    return each_field(batch, rng, changed, fields=fields)
 
 
 def sampled(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:
@@ -209,12 +168,10 @@ def disjoint(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float
     """Return as choices the pairs of each word's n best segmentations that share no long piece."""
     result = list[Choices]()
     for word, segmentations in zip(words, segmenter.best(words, n), strict=True):
-        characters = segmenter.characters(word) if segmentations else ()
+        characters = segmenter.characters(word)
         long = [long_pieces(one.pieces, characters) for one in segmentations]
         sides, shares = list[tuple[int, int]](), list[float]()
         for first, share in enumerate(shares_of([one.score for one in segmentations], theta)):
-            if not share:
-                continue
             others = [other for other in range(len(long)) if long[first].isdisjoint(long[other])]
             seconds = shares_of([segmentations[other].score for other in others], theta) if others else [1.0]
             for second, its_share in zip(others or [len(long)], seconds, strict=True):
@@ -222,7 +179,7 @@ def disjoint(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float
                     sides.append((first, second))
                     shares.append(share * its_share)
         texts = [" ".join(pieces) for pieces in (*(one.pieces for one in segmentations), characters)]
-        result.append(Choices(texts, sides, _bounds(shares)) if segmentations else Choices())
+        result.append(Choices(texts, sides, _bounds(shares)))
     return result
 
 
@@ -234,10 +191,8 @@ def long_pieces(pieces: Collection[str], characters: Collection[str] = ()) -> fr
 
 def shares_of(scores: Sequence[float], theta: float) -> list[float]:
     """Return probabilities ∝ score^theta. scores: logarithms, falling"""
-    if not scores:
-        return []
-    if theta == math.inf:
-        return [1.0, *[0.0] * (len(scores) - 1)]
+    if theta == BEST:
+        return [float(number == 0) for number in range(len(scores))]
     weights = [math.exp(theta * (score - scores[0])) for score in scores]
     total = sum(weights)
     return [weight / total for weight in weights]
@@ -247,15 +202,13 @@ def _bounds(shares: Sequence[float]) -> list[float]:
     return [*list(accumulate(shares))[:-1], 1.0] if shares else []
 
 
-def marked(segmenter: Segmenter, marks: Marks) -> Segmenter:
-    return segmenter if marks in ("auto", "given") else Marked(segmenter, first=marks == "word")
-
-
 def word_types(
     choices: Callable[..., list[Choices]], segmenter: Segmenter, marks: Marks, *, n: int, theta: float
 ) -> WordTypes:
-    adds_marks = marks == "auto" and segmenter.has_marks
-    return WordTypes(partial(choices, segmenter, n=n, theta=theta), marked_where_none_is if adds_marks else None)
+    prepare = marked_where_none_is if marks == "auto" and segmenter.has_marks else None
+    if marks in ("word", "pieces"):
+        segmenter = Marked(segmenter, first=marks == "word")
+    return WordTypes(partial(choices, segmenter, n=n, theta=theta), prepare)
 
 
 def marked_where_none_is(column: Column) -> Column:

@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import VocabularyError, missing, quoted, shown_path
 from volt.files.small_files import decoded, read_bytes
+from volt.stream.transforms.column import Ints, Longs
 from volt.text.characters import SPACE, SUFFIX
 
-Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
 _N_CODES = 0x110000
 
 
@@ -59,7 +58,6 @@ def trie_of(numbers: Mapping[str, int]) -> PieceTrie:
 
 
 def symbols_of(symbols: Mapping[str, int]) -> Ints:
-    """Return code point → symbol, or −1 − code."""
     result = -1 - np.arange(_N_CODES, dtype=np.int32)
     single = {ord(text): number for text, number in symbols.items() if len(text) == 1}
     result[list(single)] = list(single.values())
@@ -75,10 +73,8 @@ def check_size(n_rows: int) -> None:
     from volt.kernels.bpe_tables import MOST
 
     if n_rows > MOST:
-        raise VocabularyError(
-            f"the model is too large for sampling: its table has {n_rows:,} rows, and the limit is {MOST:,}; "
-            "use a smaller model"
-        )
+        message = f"the model is too large for sampling: its table has {n_rows:,} rows, and the limit is {MOST:,}"
+        raise VocabularyError(f"{message}; use a smaller model")
 
 
 _UNKNOWN_PENALTY = 10.0  # by which an unknown character's logarithm is below the least of the lexicon
@@ -94,20 +90,19 @@ class Scored(NamedTuple):
     score: float
 
 
-class Segmenter(Protocol):
-    @property
-    def fingerprint(self) -> str: ...
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Segmenter:
+    """Base class of segmenters. has_marks: a piece or word starts with the marker ▁"""
+
+    fingerprint: str = ""
+    has_marks: bool = False
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
         """Return the n best segmentations of each word, best first."""
+        raise NotImplementedError
 
     def characters(self, word: str) -> tuple[str, ...]:
         return tuple(word)
-
-    @property
-    def has_marks(self) -> bool:
-        """True if a piece or word starts with the marker."""
-        return False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,13 +113,13 @@ class UnigramLexicon(Segmenter):
     costs: NDArray[np.float64]
     unknown: float
     trie: PieceTrie
-    fingerprint: str = ""
 
     @classmethod
     def of(cls, counts: Mapping[str, float], *, fingerprint: str = "") -> UnigramLexicon:
         costs = math.log(math.fsum(counts.values())) - np.log(np.fromiter(counts.values(), float))
         numbers = {piece: number for number, piece in enumerate(counts)}
-        return cls(numbers, costs, float(costs.max()) + _UNKNOWN_PENALTY, trie_of(numbers), fingerprint)
+        unknown, marks = float(costs.max()) + _UNKNOWN_PENALTY, _has_marks(counts)
+        return cls(numbers, costs, unknown, trie_of(numbers), fingerprint=fingerprint, has_marks=marks)
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
         """Return the n best segmentations; in a tie, compare the last pieces that differ: the longer comes first."""
@@ -138,48 +133,35 @@ class UnigramLexicon(Segmenter):
         costs, sizes = np.empty(n * len(words)), np.empty(n * len(words), np.int64)
         trie = Trie(self.trie.steps, self.trie.pieces, self.costs, self.unknown)
         n_scored = best_paths(self.trie.symbol_of[codes], ends, trie, paths, n_paths, costs, sizes, cuts)
-        scored = zip(costs[:n_scored].tolist(), sizes[:n_scored].tolist(), strict=True)
-        cut, result = iter(cuts.tolist()), list[list[Scored]]()
-        for word, size in zip(words, n_paths.tolist(), strict=True):
-            result.append([])
-            for cost, n_pieces in islice(scored, size):
-                starts = list(islice(cut, n_pieces))[::-1]  # the last piece comes first
-                pieces = [word[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)]
-                result[-1].append(Scored(tuple(pieces), -cost))
-        return result
+        scored, cut = zip(costs[:n_scored].tolist(), sizes[:n_scored].tolist(), strict=True), iter(cuts.tolist())
 
-    @property
-    def has_marks(self) -> bool:
-        return any(piece.startswith(SPACE) for piece in self.pieces)
+        def pieces_of(word: str, n_pieces: int) -> tuple[str, ...]:
+            starts = list(islice(cut, n_pieces))[::-1]  # the last piece comes first
+            return tuple(word[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True))
+
+        return [
+            [Scored(pieces_of(word, n_pieces), -cost) for cost, n_pieces in islice(scored, size)]
+            for word, size in zip(words, n_paths.tolist(), strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Morfessor(Segmenter):
     model: Any
-    fingerprint: str = ""
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
         nbest = (self.model.viterbi_nbest(word, n, 0, _LONGEST) for word in words)
         scored = [[Scored(tuple(pieces), -cost) for pieces, cost in result] for result in nbest]
         return [sorted(result, key=lambda one: -one.score) for result in scored]
 
-    @property
-    def has_marks(self) -> bool:
-        return any(morph.startswith(SPACE) for morph, _ in self.model.get_constructions())
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentTable(Segmenter):
     segmentations: Mapping[str, str]
-    fingerprint: str = ""
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
         result = map(self.segmentations.get, words)
         return [[] if pieces is None else [Scored(tuple(pieces.split(" ")), 0.0)] for pieces in result]
-
-    @property
-    def has_marks(self) -> bool:
-        return any(word.startswith(SPACE) for word in self.segmentations)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,10 +170,6 @@ class Marked(Segmenter):
 
     segmenter: Segmenter
     first: bool
-
-    @property
-    def fingerprint(self) -> str:
-        return self.segmenter.fingerprint
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
         if self.first:
@@ -207,14 +185,14 @@ def read_model(path: Path) -> Segmenter:
     """Read a lexicon, or a Morfessor model (a file without tabs). Raises VocabularyError, with the line."""
     data = read_bytes(path, kind=VocabularyError)
     if data.startswith(_PICKLE):
-        raise VocabularyError(
-            f"{shown_path(path)}: a pickle, which may run any code when it is read; write the model as text: "
-            "morfessor -l MODEL -S MODEL.txt"
-        )
+        message = "a pickle, which could run any code; write the model as text: morfessor -l MODEL -S MODEL.txt"
+        raise VocabularyError(f"{shown_path(path)}: {message}")
     lines = _lines_of(path, data, needs="`count<TAB>subword` or `count morph + morph …`")
     fingerprint = blake2b(data, digest_size=8).hexdigest()
     if not any("\t" in line for _, line in lines[:100]):
-        return Morfessor(_morfessor(path, lines), fingerprint)
+        model = _morfessor(path, lines)
+        marks = _has_marks(morph for morph, _ in model.get_constructions())
+        return Morfessor(model, fingerprint=fingerprint, has_marks=marks)
     if counts := _counts_of(path, lines):
         return UnigramLexicon.of(counts, fingerprint=fingerprint)
     raise VocabularyError(f"{shown_path(path)}: no subword has a count above 0; check the path")
@@ -234,7 +212,11 @@ def read_table(path: Path) -> SegmentTable:
             message = f"the pieces {quoted(' '.join(pieces))} do not spell the word {quoted(word)}"
             raise _fault(path, number, f"{message}; give pieces that make it when they are joined")
         result[word], places[word] = " ".join(pieces), number
-    return SegmentTable(result, blake2b(data, digest_size=8).hexdigest())
+    return SegmentTable(result, fingerprint=blake2b(data, digest_size=8).hexdigest(), has_marks=_has_marks(result))
+
+
+def _has_marks(texts: Iterable[str]) -> bool:
+    return any(text.startswith(SPACE) for text in texts)
 
 
 def _spells(pieces: Sequence[str], word: str) -> bool:

@@ -3,57 +3,65 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from hashlib import blake2b
-from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar
 
-import numpy as np
-
-from volt import arguments
-from volt.errors import ConfigError, VocabularyError, missing
+from volt.errors import VocabularyError, missing
 from volt.files.small_files import read_bytes
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import Fields, FileTransform, LineTransform, check_fields, take_file
+from volt.stream.transforms.fields import Draws, each_field
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.sentencepiece_sampling import Drawing, Sampler, sampler_of
-from volt.stream.transforms.subwords import decoded, encoded_fields, ids_of, pieces_of
+from volt.stream.transforms.options import Amount, Fields, File, FileTransform, LineTransform, whole_between
+from volt.stream.transforms.sentencepiece_sampling import Drawing, Form, Sampler, column_of_rows, sampler_of
+from volt.stream.transforms.subwords import decoded, ids_of, pieces_of
 from volt.stream.transforms.transform import Call, LoadedFiles
 
+NBest = Annotated[int, partial(whole_between, low=-1, high=512)]
 
-class _Model(NamedTuple):
+
+@dataclass(frozen=True)
+class SentencePieceModel:
     processor: Any
     data: bytes
-    fingerprint: str
+
+    @property
+    def fingerprint(self) -> str:
+        return blake2b(self.data, digest_size=8).hexdigest()
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        return {"model": self.fingerprint, "library": _library().__version__}
+
+    @cached_property
+    def proto(self) -> Any:
+        from volt.formats.sentencepiece.charsmap import model_class
+
+        return model_class().FromString(self.data)
+
+    @cached_property
+    def sampler(self) -> Sampler:
+        return sampler_of(self.processor, self.proto)
 
 
 @dataclass(frozen=True, slots=True)
 class SpmEncode(FileTransform):
     """Encode fields with a SentencePiece model, as pieces or ids separated by spaces."""
 
-    name: ClassVar[str] = "spm_encode"
     keeps_lines: ClassVar[bool] = True
     changes: ClassVar[str] = "pieces"
-    model: Path
+    model: File
     """A SentencePiece model file."""
     fields: Fields | None = None
     """The fields to encode; by default 1 and, where a line has it, 2."""
-    to: Literal["pieces", "ids"] = "pieces"
+    to: Form = "pieces"
     """The form of the output."""
-    alpha: float | None = None
+    alpha: Amount | None = None
     """Sample: for a unigram model how sharp the distribution is, for a BPE model the dropout probability."""
-    nbest: int = -1
+    nbest: NBest = -1
     """The number of best encodings that a unigram model samples from; −1: of all."""
-
-    def __post_init__(self) -> None:
-        take_file(self, "model")
-        check_fields(self.fields)
-        if self.alpha is not None and not 0 <= arguments.number(self.alpha, "alpha") < float("inf"):
-            raise ConfigError(f"alpha: {self.alpha}; give 0 or more, or remove it to encode without sampling")
-        if arguments.whole(self.nbest, "nbest") < -1 or self.nbest > 512:
-            raise ConfigError(f"nbest: {self.nbest}; give −1 for all, or up to 512")
 
     @property
     def is_compiled(self) -> bool:
@@ -65,10 +73,8 @@ class SpmEncode(FileTransform):
         return self.alpha is not None and self.nbest not in (0, 1)
 
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
-        model = files.load(self.model, _model)
-        sampler = files.load(self.model, _sampler) if self.sampled else None
-        encode = partial(self._encoded, model.processor, sampler)
-        return encode, {"model": model.fingerprint, "library": _library().__version__}
+        model = files.load(self.model, read_model)
+        return partial(self._encoded, model.processor, model.sampler if self.sampled else None), model.fingerprints
 
     def deterministic(self) -> SpmEncode:
         return replace(self, alpha=None)
@@ -77,42 +83,31 @@ class SpmEncode(FileTransform):
         return SpmDecode(self.model, self.fields, self.to)
 
     def _encoded(self, processor: Any, sampler: Sampler | None, batch: Batch, rng: LineRng) -> Batch:
-        def plain(column: Column, rng: LineRng) -> Column:
-            rows = processor.encode(column.strings(), out_type=int if self.to == "ids" else str, num_threads=1)
-            if self.to == "pieces":
-                return Column.of([" ".join(row) for row in rows])
-            offsets = np.cumsum([0, *map(len, rows)])
-            return Column.of_ids(np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1])), offsets)
+        def changed(column: Column, draws: Draws) -> Column:
+            values = column.strings()
+            if sampler is not None:
+                return sampler(values, draws.words, Drawing(self.alpha or 0.0, self.nbest, self.to))
+            kind = int if self.to == "ids" else str
+            return column_of_rows(processor.encode(values, out_type=kind, num_threads=1), self.to)
 
-        def drawn(column: Column, rng: LineRng) -> Column:
-            assert sampler is not None
-            how = Drawing(self.alpha or 0.0, self.nbest, self.to)
-            return sampler(column.strings(), rng.words(batch.origins), how)
-
-        return encoded_fields(batch, rng, plain if sampler is None else drawn, fields=self.fields)
+        return each_field(batch, rng, changed, fields=self.fields)
 
 
 @dataclass(frozen=True, slots=True)
 class SpmDecode(FileTransform, LineTransform):
     """Decode fields of pieces or ids of a SentencePiece model into text."""
 
-    name: ClassVar[str] = "spm_decode"
     decodes: ClassVar[bool] = True
-    model: Path
+    model: File
     """The model that encoded them."""
     fields: Fields | None = (1, 2)
     """The fields to decode; null means 1 and, if a line has it, 2."""
-    from_: Literal["pieces", "ids"] = "pieces"
+    from_: Form = "pieces"
     """The form of the input."""
 
-    def __post_init__(self) -> None:
-        take_file(self, "model")
-        check_fields(self.fields)
-
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
-        model = files.load(self.model, _model)
-        fingerprints = {"model": model.fingerprint, "library": _library().__version__}
-        return partial(self._decoded, model.processor), fingerprints
+        model = files.load(self.model, read_model)
+        return partial(self._decoded, model.processor), model.fingerprints
 
     def _decoded(self, processor: Any, batch: Batch, rng: LineRng) -> Batch:
         size = processor.get_piece_size()
@@ -129,7 +124,7 @@ class SpmDecode(FileTransform, LineTransform):
         def whole(column: Column) -> Column:
             return Column.of(processor.decode(list(map(row_of, column.strings())), num_threads=1))
 
-        return decoded(batch, whole, lambda value: str(processor.decode(row_of(value))), fields=self.fields)
+        return decoded(batch, rng, whole, lambda value: str(processor.decode(row_of(value))), fields=self.fields)
 
 
 def _library() -> Any:
@@ -140,9 +135,9 @@ def _library() -> Any:
     return sentencepiece
 
 
-def _model(path: Path) -> _Model:
+def read_model(path: Path) -> SentencePieceModel:
     data = read_bytes(path, kind=VocabularyError)
-    return _Model(processor_of(path, data), data, blake2b(data, digest_size=8).hexdigest())
+    return SentencePieceModel(processor_of(path, data), data)
 
 
 def processor_of(path: Path, data: bytes) -> Any:
@@ -150,10 +145,3 @@ def processor_of(path: Path, data: bytes) -> Any:
         return _library().SentencePieceProcessor(model_proto=data)
     except (RuntimeError, OSError):
         raise VocabularyError(f"{path}: not a SentencePiece model, or damaged; copy or train it again") from None
-
-
-def _sampler(path: Path) -> Sampler:
-    from volt.formats.sentencepiece.charsmap import model_class
-
-    model = _model(path)
-    return sampler_of(model.processor, model_class().FromString(model.data))

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import ConfigError, VocabularyError
-from volt.stream.transforms.column import Column, from_ends
+from volt.stream.transforms.column import Column, Ints, Longs, from_ends
+from volt.stream.transforms.line_rng import as_uniform
 from volt.stream.transforms.segmenters import PieceTrie, check_size, codes_of, symbols_of, trie_of
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 
 Form = Literal["pieces", "ids"]
-Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
 NORMAL, USER, UNUSED, BYTE = 1, 4, 5, 6  # kinds of pieces
 
 
@@ -99,6 +98,13 @@ UNIGRAM, BPE = 1, 2
 _FIRST_PLACEHOLDER, _MOST_USER = 0xD800, 0x800  # lone surrogates, which no text holds
 _UNKNOWN_PENALTY = 10.0  # the library's kUnkPenalty
 _USER_MALUS = 0.1  # which it takes off a user-defined symbol
+
+
+def column_of_rows(rows: Sequence[Sequence[Any]], form: Form) -> Column:
+    if form == "pieces":
+        return Column.of([" ".join(row) for row in rows])
+    offsets = np.cumsum([0, *map(len, rows)])
+    return Column.of_ids(np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1])), offsets)
 
 
 class Drawing(NamedTuple):
@@ -238,17 +244,15 @@ class BestSampler:
     ids: dict[str, int]
 
     def __call__(self, values: Sequence[str], words: Words, how: Drawing) -> Column:
-        drawn = np.ldexp((words >> np.uint64(11)).astype(np.float64), -53)
         rows = list[list[str]]()
-        for value, share in zip(values, drawn.tolist(), strict=True):
+        for value, share in zip(values, as_uniform(words).tolist(), strict=True):
             paths, logarithms = self.paths(value, how.nbest)
             scores = how.alpha * np.array(logarithms)
             sums = np.cumsum(np.exp(scores - scores.max()))
             rows.append(paths[min(int(np.searchsorted(sums, share * sums[-1], side="right")), len(paths) - 1)])
         if how.form == "pieces":
-            return Column.of([" ".join(row) for row in rows])
-        ids = np.fromiter((self.ids.get(piece, self.spelling.unknown) for piece in chain(*rows)), np.int32)
-        return Column.of_ids(ids, np.concatenate([[0], np.cumsum(list(map(len, rows)))]).astype(np.int64))
+            return column_of_rows(rows, "pieces")
+        return column_of_rows([[self.ids.get(piece, self.spelling.unknown) for piece in row] for row in rows], "ids")
 
     def paths(self, value: str, nbest: int) -> tuple[list[list[str]], list[float]]:
         known, unknown = self.scores, self.unknown

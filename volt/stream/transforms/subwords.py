@@ -4,30 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volt import arguments
 from volt.errors import CorpusError, VocabularyError, quoted
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import (
-    Fields,
-    FileTransform,
-    LineTransform,
-    check_fields,
-    check_probability,
-    check_values,
-    take_file,
-    with_fields,
-)
+from volt.stream.transforms.fields import N_SIDES, Draws, check_values, each_field
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.options import Fields, File, FileTransform, LineTransform, Probability
 from volt.stream.transforms.transform import Call, LineFault, LoadedFiles
 
 if TYPE_CHECKING:
@@ -44,25 +36,18 @@ _EMPTY, _LINE_END, _UNKNOWN = -1, -2, -3  # instead of an id
 class Encode(FileTransform, LineTransform):
     """Encode fields with a VOLT vocabulary, as pieces or ids separated by spaces."""
 
-    name: ClassVar[str] = "encode"
     changes: ClassVar[str] = "pieces"
-    vocabulary: Path
+    vocabulary: File
     """A vocabulary file, VOLT's or another's (subword-nmt, sentencepiece, Hugging Face, tiktoken)."""
     fields: Fields | None = None
     """The fields to encode; by default 1 and, where a line has it, 2."""
     to: Form = "pieces"
     """The form of the output."""
-    dropout: float = 0.0
+    dropout: Probability = 0.0
     """BPE-dropout: the probability of skipping a merge, drawn again each time that a line is read."""
 
-    def __post_init__(self) -> None:
-        take_file(self, "vocabulary")
-        check_fields(self.fields)
-        arguments.choice(self.to, "to", get_args(Form))
-        check_probability(self.dropout, "dropout")
-
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
-        encoder = files.load(self.vocabulary, _encoder)
+        encoder = files.load(self.vocabulary, read_encoder)
         return partial(self._encoded, encoder), {"vocabulary": encoder.vocabulary.fingerprint}
 
     def deterministic(self) -> Encode:
@@ -72,39 +57,33 @@ class Encode(FileTransform, LineTransform):
         return Decode(self.vocabulary, self.fields, self.to)
 
     def _encoded(self, encoder: Encoder, batch: Batch, rng: LineRng) -> Batch:
-        def changed(column: Column, rng: LineRng) -> Column:
+        def changed(column: Column, draws: Draws) -> Column:
             options: dict[str, Any] = {"n_threads": 1}
             if self.dropout:
-                numbers = (rng.words(batch.origins) >> np.uint64(1)).view(np.int64)
+                numbers = (draws.words >> np.uint64(1)).view(np.int64)
                 options |= {"dropout": self.dropout, "seed": _SEED, "numbers": numbers}
             if self.to == "ids":
-                encoded = encoder.encode_bytes(_text_of(column), **options)
+                encoded = encoder.encode_bytes(column.text().tobytes(), **options)
                 return Column.of_ids(encoded.ids, encoded.offsets)
-            return Column.cut(encoder.encode_text(_text_of(column), **options))
+            return Column.cut(encoder.encode_text(column.text().tobytes(), **options))
 
-        return encoded_fields(batch, rng, changed, fields=self.fields)
+        return each_field(batch, rng, changed, fields=self.fields)
 
 
 @dataclass(frozen=True, slots=True)
 class Decode(FileTransform, LineTransform):
     """Decode fields of pieces or ids of a VOLT vocabulary into text."""
 
-    name: ClassVar[str] = "decode"
     decodes: ClassVar[bool] = True
-    vocabulary: Path
+    vocabulary: File
     """The vocabulary that encoded them."""
     fields: Fields | None = (1, 2)
     """The fields to decode; null means 1 and, if a line has it, 2."""
     from_: Form = "pieces"
     """The form of the input."""
 
-    def __post_init__(self) -> None:
-        take_file(self, "vocabulary")
-        arguments.choice(self.from_, "from_", get_args(Form))
-        check_fields(self.fields)
-
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
-        encoder = files.load(self.vocabulary, _encoder)
+        encoder = files.load(self.vocabulary, read_encoder)
         return partial(self._decoded, encoder), {"vocabulary": encoder.vocabulary.fingerprint}
 
     def _decoded(self, encoder: Encoder, batch: Batch, rng: LineRng) -> Batch:
@@ -112,75 +91,47 @@ class Decode(FileTransform, LineTransform):
             return encoder.decode(pieces_of(value)) if self.from_ == "pieces" else encoder.decode_ids(ids_of(value))
 
         whole = partial(_of_pieces if self.from_ == "pieces" else _of_ids, encoder)
-        return decoded(batch, whole, one, fields=self.fields)
-
-
-def encoded_fields(
-    batch: Batch, rng: LineRng, encode: Callable[[Column, LineRng], Column], *, fields: Fields | None
-) -> Batch:
-    """Return a batch with `encode` applied to each field; it draws for each independently.
-
-    encode: (n_lines,) values → (n_lines,) values; missing values stay missing
-    Raises LineFault for lines that contain a line end.
-    """
-    batch, numbers = with_fields(batch, fields)
-    changed = dict[int, Column]()
-    for number in numbers:
-        column = batch.column(number)
-        if column.present.any():
-            output = encode(column, rng.at(number))
-            if len(output) != len(column):  # line ends were taken for ends of values
-                raise LineFault({i: "contains a line end" for i, value in enumerate(column.strings()) if "\n" in value})
-            changed[number] = Column(output.data, output.starts, np.where(column.present, output.sizes, -1))
-    return batch.with_columns(changed)
-
-
-def _text_of(column: Column) -> bytes:
-    return column.text().tobytes()
+        return decoded(batch, rng, whole, one, fields=self.fields)
 
 
 def decoded(
-    batch: Batch, whole: Callable[[Column], Column], one: Callable[[str], str], *, fields: Fields | None
+    batch: Batch, rng: LineRng, whole: Callable[[Column], Column], one: Callable[[str], str], *, fields: Fields | None
 ) -> Batch:
     """Return a batch with each field decoded by `whole`, or, if that fails, value by value by `one`.
 
     Raises LineFault for values that `one` refuses, and for text that would break a line.
     """
-    batch, numbers = with_fields(batch, fields)
-    changed, bad = dict[int, Column](), dict[int, str]()
-    for field in numbers:
-        column = batch.column(field)
-        try:
-            output = whole(column)
-            is_whole = len(output) == len(column)  # no value spells a line end
-        except _REFUSED:
-            is_whole = False
-        if not is_whole:
-            values = column.strings()
-            for place, value in enumerate(values):
-                try:
-                    values[place] = one(value)
-                except _REFUSED as error:
-                    bad.setdefault(place, f"field {field} cannot be read: {error}")
-            output = Column.of(values)
-        changed[field] = Column(output.data, output.starts, np.where(column.present, output.sizes, -1))
+    bad = dict[int, str]()
+
+    def changed(column: Column, draws: Draws) -> Column:
+        with suppress(*_REFUSED):
+            if len(output := whole(column)) == len(column):  # no value spells a line end
+                return output
+        values = column.strings()
+        for place, value in enumerate(values):
+            try:
+                values[place] = one(value)
+            except _REFUSED as error:
+                bad.setdefault(place, f"field {draws.field} cannot be read: {error}")
+        return Column.of(values)
+
+    result = each_field(batch, rng, changed, fields=fields)
     if bad:
         raise LineFault(bad)
-    check_values(list(changed.values()))
-    return batch.with_columns(changed)
+    check_values([result.columns[field - 1] for field in fields or range(1, N_SIDES + 1)])
+    return result
 
 
 def _of_ids(encoder: Encoder, column: Column) -> Column:
     if not column.is_ids:
-        return Column.cut(encoder.decode_text(_text_of(column)))
-    offsets = np.concatenate([[0], np.cumsum(column.sizes)])
-    places = np.repeat(column.starts - offsets[:-1], column.sizes) + np.arange(offsets[-1])
-    return _spelled(encoder, column.data[places], offsets)
+        return Column.cut(encoder.decode_text(column.text().tobytes()))
+    column = column.compact()
+    return _spelled(encoder, column.data, np.append(column.starts, len(column.data)))
 
 
 def _of_pieces(encoder: Encoder, column: Column) -> Column:
     table = {**encoder.vocabulary.ids, "": _EMPTY, "\n": _LINE_END}
-    pieces = _text_of(column).decode().replace("\n", " \n ").split(" ")
+    pieces = column.text().tobytes().decode().replace("\n", " \n ").split(" ")
     numbers = np.fromiter(map(table.get, pieces, repeat(_UNKNOWN)), np.int32, len(pieces))
     is_id, is_end = numbers >= 0, numbers == _LINE_END
     output = _spelled(encoder, numbers[is_id], np.concatenate([[0], np.cumsum(is_id)[is_end]]))
@@ -209,7 +160,7 @@ def ids_of(value: str) -> list[int]:
     return list(map(int, pieces))
 
 
-def _encoder(path: Path) -> Encoder:
+def read_encoder(path: Path) -> Encoder:
     from volt.encode.encoder import Encoder
     from volt.formats.registry import read_vocabulary
 

@@ -9,23 +9,22 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from volt import arguments
 from volt.errors import ConfigError, VocabularyError, shown_path
-from volt.files.small_files import read_bytes
+from volt.stream.transforms import sentencepiece, subwords
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import check_probability, with_fields
+from volt.stream.transforms.fields import Draws, each_field, with_fields
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.segmentations import SOURCE, TARGET, JoinPieces, Segmenting, disjoint, known, marked
+from volt.stream.transforms.options import File, Probability
+from volt.stream.transforms.segmentations import SOURCE, TARGET, JoinPieces, Segmenting, disjoint, known
 from volt.stream.transforms.segmenters import Scored, Segmenter, read_model, read_table
-from volt.stream.transforms.sentencepiece import SpmDecode, processor_of
-from volt.stream.transforms.sentencepiece_sampling import UNIGRAM, BestSampler, UnigramSampler, sampler_of
+from volt.stream.transforms.sentencepiece import SpmDecode
+from volt.stream.transforms.sentencepiece_sampling import UNIGRAM, BestSampler, UnigramSampler
 from volt.stream.transforms.subwords import Decode
 from volt.stream.transforms.tokens import Choices, WordTypes
 from volt.stream.transforms.transform import LoadedFiles, Transform
@@ -47,9 +46,8 @@ class MorfessorEmTaboo(Segmenting):
     autoencoders, which then cannot copy pieces (Grönroos et al. 2020).
     """
 
-    name: ClassVar[str] = "morfessor_em_taboo"
-
-    def _choices(self) -> Callable[..., list[Choices]]:
+    @property
+    def choices(self) -> Callable[..., list[Choices]]:
         return disjoint
 
     def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
@@ -63,8 +61,6 @@ class MorfessorEmTabooReordered(MorfessorEmTaboo):
     Both sides draw alike for each word type of a line. It belongs after `reorder`; see `morfessor_em_taboo`.
     """
 
-    name: ClassVar[str] = "morfessor_em_taboo_reordered"
-
     def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
         return _each_of_its_own(types, self.model, batch, rng)
 
@@ -73,36 +69,29 @@ class MorfessorEmTabooReordered(MorfessorEmTaboo):
 class Taboo(MorfessorEmTaboo):
     """Do what `morfessor_em_taboo` does, with any segmenter, or what `morfessor_em_taboo_reordered` does."""
 
-    name: ClassVar[str] = "taboo"
-    model: Path
+    model: File
     """The segmenter's file: a model, a vocabulary or a table."""
     segmenter: Kind = "morfessor"
-    """The kind of the file: a model as `morfessor_em` takes it, a SentencePiece unigram model, a vocabulary as `encode`
-    takes it, or a table as `deterministic_segmentation` takes it."""
+    """The kind of the file: a model for `morfessor_em`, a SentencePiece unigram model, a vocabulary for `encode`, or a
+    table for `deterministic_segmentation`."""
     reordered: bool = False
     """True if the lines have both sides, with the same words in perhaps another order."""
-    dropout: float = 0.1
-    """For a vocabulary: the probability of passing over a merge. n_samples says how many samples are drawn of a
-    word."""
+    dropout: Probability = 0.1
+    """For a vocabulary: the probability of skipping a merge; n_samples is then the number of samples of each word."""
 
-    def __post_init__(self) -> None:
-        Segmenting.__post_init__(self)
-        arguments.choice(self.segmenter, "segmenter", get_args(Kind))
-        check_probability(self.dropout, "dropout")
+    def check(self) -> None:
         if self.marks not in ("auto", "given") and self.segmenter in ("sentencepiece", "vocabulary"):
             raise ConfigError(f"marks: {self.marks!r}; a {self.segmenter} marks words itself; remove it")
 
     def _segmenter(self, files: LoadedFiles) -> Segmenter:
         if self.segmenter == "vocabulary":
-            return DropoutSegmenter(files.load(self.model, read_encoder), self.dropout)
-        readers: dict[str, Callable[[Path], Segmenter]] = {
-            "morfessor": read_model, "table": read_table, "sentencepiece": read_sentencepiece_segmenter,
-        }  # fmt: skip
-        return marked(files.load(self.model, readers[self.segmenter]), self.marks)
+            encoder = files.load(self.model, read_encoder)
+            fingerprint = f"{encoder.vocabulary.fingerprint} {self.dropout!r}"
+            return DropoutSegmenter(encoder, self.dropout, fingerprint=fingerprint)
+        return files.load(self.model, _READERS[self.segmenter])
 
     def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
-        cut = _each_of_its_own if self.reordered else _both_of_one
-        return cut(types, self.model, batch, rng)
+        return (_each_of_its_own if self.reordered else _both_of_one)(types, self.model, batch, rng)
 
     def inverse(self) -> Transform:
         if self.segmenter == "vocabulary":
@@ -118,15 +107,14 @@ def _both_of_one(types: WordTypes, model: Path, batch: Batch, rng: LineRng) -> B
 
 
 def _each_of_its_own(types: WordTypes, model: Path, batch: Batch, rng: LineRng) -> Batch:
-    """Return both sides, each from its own words; within a line, a word type has one draw."""
-    batch, sides = with_fields(batch, None)
-    bits, changed = rng.words(batch.origins), dict[int, Column]()
-    for side in sides:
-        column = batch.column(side)
+    """Split both sides; equal words of a line get the same draw."""
+    bits = rng.words(batch.origins)
+
+    def changed(column: Column, draws: Draws) -> Column:
         words = known(types.find(column), model)
-        output = words.written(words.drawn(bits, by_type=True), side=side)
-        changed[side] = Column(output.data, output.starts, np.where(column.present, output.sizes, -1))
-    return batch.with_columns(changed)
+        return words.written(words.drawn(bits, by_type=True), side=draws.field)
+
+    return each_field(batch, rng, changed, fields=None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,10 +123,6 @@ class DropoutSegmenter(Segmenter):
 
     encoder: Encoder
     dropout: float
-
-    @property
-    def fingerprint(self) -> str:
-        return f"{self.encoder.vocabulary.fingerprint} {self.dropout!r}"
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
         """Return the distinct segmentations among n samples of each word, most frequent first."""
@@ -161,7 +145,6 @@ class DropoutSegmenter(Segmenter):
 @dataclass(frozen=True, slots=True, eq=False)
 class SentencePieceSegmenter(Segmenter):
     sampler: BestSampler
-    fingerprint: str = ""
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
         return [self._of_word(word, n) for word in words]
@@ -177,25 +160,24 @@ class SentencePieceSegmenter(Segmenter):
 
 
 def read_encoder(path: Path) -> Encoder:
-    from volt.encode.encoder import Encoder
-    from volt.formats.registry import read_vocabulary
-
-    vocabulary = read_vocabulary(path)
+    encoder = subwords.read_encoder(path)
+    vocabulary = encoder.vocabulary
     if (vocabulary.pretokenizer.name, vocabulary.marker) not in _SCHEMES:
-        raise ConfigError(
-            f"{shown_path(path)}: splits text with {vocabulary.pretokenizer.name!r} and marks words with "
-            f"{vocabulary.marker!r}; give a vocabulary that splits it at spaces and marks words"
-        )
-    return Encoder(vocabulary)
+        schemes = f"splits text with {vocabulary.pretokenizer.name!r} and marks words with {vocabulary.marker!r}"
+        raise ConfigError(f"{shown_path(path)}: {schemes}; give a vocabulary that splits at spaces and marks words")
+    return encoder
 
 
 def read_sentencepiece_segmenter(path: Path) -> SentencePieceSegmenter:
-    from volt.formats.sentencepiece.charsmap import model_class
-
-    data = read_bytes(path, kind=VocabularyError)
-    processor, proto = processor_of(path, data), model_class().FromString(data)
-    if proto.trainer_spec.model_type != UNIGRAM:
+    model = sentencepiece.read_model(path)
+    if model.proto.trainer_spec.model_type != UNIGRAM:
         raise VocabularyError(f"{shown_path(path)}: no unigram model, so it has one segmentation of a word; give one")
-    sampler = sampler_of(processor, proto)
-    assert isinstance(sampler, UnigramSampler)
-    return SentencePieceSegmenter(sampler.best, blake2b(data, digest_size=8).hexdigest())
+    assert isinstance(model.sampler, UnigramSampler)
+    return SentencePieceSegmenter(model.sampler.best, fingerprint=model.fingerprint)
+
+
+_READERS: dict[Kind, Callable[[Path], Segmenter]] = {
+    "morfessor": read_model,
+    "table": read_table,
+    "sentencepiece": read_sentencepiece_segmenter,
+}

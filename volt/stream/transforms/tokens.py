@@ -11,11 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from volt.stream.transforms.column import Column, Longs, concatenated, from_ends
+from volt.stream.transforms.column import Column, Ints, Longs, concatenated, from_ends, n_parts
 
-Ints = NDArray[np.int32]
 NO_OTHERS = Column.of([])
-_MEMO = "tokens"
 _N_TYPES, _N_BYTES = 1 << 12, 1 << 16  # that a new table has room for
 _MOST_TYPES, _MOST_CHOICES = 1 << 19, 1 << 23  # with more, all are forgotten
 
@@ -37,15 +35,9 @@ class Tokens(NamedTuple):
 
 
 def token_counts(column: Column) -> Longs:
-    if column.is_ids:
-        return np.maximum(column.sizes, 0)
-    if _MEMO not in column.memo:
-        from volt.kernels.tokens import count_tokens
+    from volt.kernels.tokens import count_tokens
 
-        out = np.empty(len(column), np.int64)
-        count_tokens(column.data, column.starts, column.sizes, out)
-        column.memo[_MEMO] = out
-    return column.memo[_MEMO]
+    return n_parts(column, "tokens", count_tokens)
 
 
 def cut(column: Column, counts: Longs) -> Tokens:
@@ -253,6 +245,4 @@ class _GrowingArray:
 
 
 def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:
-    new = np.zeros(size, array.dtype)
-    new[: len(array)] = array
-    return new
+    return np.pad(array, (0, size - len(array)))

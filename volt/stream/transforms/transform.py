@@ -112,12 +112,10 @@ def files(transform: object) -> list[Path]:
     if isinstance(transform, Path):
         return [transform]
     if dataclasses.is_dataclass(transform) and not isinstance(transform, type):
-        return files([getattr(transform, field.name) for field in dataclasses.fields(transform)])
-    if isinstance(transform, Mapping):
-        return files(list(transform.values()))
-    if isinstance(transform, list | tuple):
-        return [path for item in transform for path in files(item)]
-    return []
+        transform = [getattr(transform, field.name) for field in dataclasses.fields(transform)]
+    elif isinstance(transform, Mapping):
+        transform = list(transform.values())
+    return [path for item in transform for path in files(item)] if isinstance(transform, list | tuple) else []
 
 
 def is_compiled(transform: object) -> bool:
@@ -151,19 +149,15 @@ def deterministic(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
     return tuple(step for step in result if step is not None)
 
 
-def inverse(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
+def inverse(transforms: Iterable[Transform], decoded: Counter[int] | None = None) -> tuple[Transform, ...]:
     """Return the transforms that turn a system's output back into text, last one first.
 
-    An encoding of a field that a later step decodes needs no inverse.
+    decoded: field → its encodings that later steps decode and that need no inverse
     """
-    return _inverse(transforms, Counter())
-
-
-def _inverse(transforms: Iterable[Transform], decoded: Counter[int]) -> tuple[Transform, ...]:
-    result = list[Transform]()
+    result, decoded = list[Transform](), Counter[int]() if decoded is None else decoded
     for transform in reversed([declared(step) for step in transforms]):
         if hasattr(transform, "heaviest"):  # a choice
-            result += filter(None, [transform.in_a_row(_inverse(transform.heaviest, decoded))])
+            result += filter(None, [transform.in_a_row(inverse(transform.heaviest, decoded))])
         elif decodes(transform):
             decoded.update(decoded_fields(transform))
         elif (step := transform.inverse() if hasattr(transform, "inverse") else None) is not None:
@@ -214,9 +208,6 @@ class LoadedFiles:
 
     def load(self, path: Path, read: Callable[[Path], T]) -> T:
         return self._cache.get((read, str(path), mark_of(path)), lambda: read(path))
-
-    def __reduce__(self) -> tuple[type[LoadedFiles], tuple[()]]:
-        return LoadedFiles, ()
 
 
 @dataclass(frozen=True, slots=True)

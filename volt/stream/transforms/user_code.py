@@ -1,6 +1,7 @@
 r"""A user's function as a transform, from the one Python file that the configuration names.
 
 >>> import tempfile
+>>> from pathlib import Path
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     file = Path(folder, "mine.py")
 ...     _ = file.write_text("def swap(fields):\n    return fields[::-1]\n")
@@ -10,13 +11,12 @@ r"""A user's function as a transform, from the one Python file that the configur
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -24,19 +24,11 @@ from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import FileTransform, check_values, take_file
+from volt.stream.transforms.fields import check_values
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.options import File, FileTransform
 from volt.stream.transforms.transform import LineFault, LoadedFiles, Opened
-from volt.stream.transforms.user_file import (
-    Function,
-    UserFile,
-    first_line,
-    line_of,
-    pass_signal_on,
-    place_of,
-    printing_to_stderr,
-    traceback_of,
-)
+from volt.stream.transforms.user_file import Function, UserFile, fault_of, pass_signal_on, printing_to_stderr
 
 if TYPE_CHECKING:
     import pyarrow
@@ -55,24 +47,21 @@ class User(FileTransform):
     stderr. Validation and translation skip a function with `rng`.
     """
 
-    name: ClassVar[str] = "user"
-    file: Path
+    file: File
     """The Python file."""
     function: str
-    """The function's name in it."""
+    """The function's name in the file."""
     takes: Takes = "fields"
-    """The argument of the function: the list of a line's fields (whose item 0 is field 1), the line as one string, an
-    iterator over the lists of fields of a whole block, from which it yields such lists, or the block as a pyarrow
-    RecordBatch. It returns the same type; or None, to drop the line; or a list of lists (of lines), to make several.
-    The columns of a RecordBatch are the fields; its column `row` says which line each row comes from, and has to be
-    returned unless the rows have the same number and order."""
+    """The argument of the function: the list of a line's fields (item 0 is field 1), the line as one string, an
+    iterator over such lists for a whole block (the function then yields lists), or the block as a pyarrow RecordBatch
+    with a column for each field. It returns the same type, None to drop the line, or a list of several results. The
+    column `row` of a RecordBatch numbers its lines; return it if rows are added, removed or reordered."""
     append: bool = False
-    """Append what the function returns, one string, as a new field."""
+    """Append the string that the function returns as a new field."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Keyword arguments for it."""
+    """Keyword arguments of the function."""
 
-    def __post_init__(self) -> None:
-        take_file(self, "file")
+    def check(self) -> None:
         arguments.text(self.function, "function", remedy="give the name of a function in the file")
         if self.append and self.takes in ("stream", "batch"):
             raise ConfigError(f"append: needs a function that takes fields or line, not {self.takes}; remove it")
@@ -95,46 +84,50 @@ class User(FileTransform):
 
     def _called(self, function: Function, wants_rng: bool, batch: Batch, rng: LineRng) -> Batch:
         lines, drawn = batch.lines, rng.generators(batch.origins)
-        inputs: Iterator[Any] = iter(lines) if self.takes == "line" else map(str.split, lines, repeat("\t"))
+        inputs: Iterable[Any] = lines if self.takes == "line" else map(str.split, lines, repeat("\t"))
+        rows, origins, widths, bad = list[str](), list[int](), list[int](), dict[int, str]()
+        join, (fields, whole) = "\t".join, (self.takes == kind and not self.append for kind in ("fields", "line"))
 
         def with_rng(one: object) -> object:
             return function(one, rng=next(drawn))
 
-        call, output = with_rng if wants_rng else function, OutputLines()
+        call = with_rng if wants_rng else function
         with printing_to_stderr():
-            while output.n_called < len(lines):
+            for place, one in enumerate(inputs):
                 try:
-                    self._call(call, inputs, lines, output)
+                    result = call(one)
+                    if fields and type(result) is list and result and type(result[0]) is str:
+                        try:
+                            rows.append(join(result))
+                        except TypeError:
+                            rows.append(row_of(result))  # names the value that is not a string
+                        widths.append(len(result))
+                        origins.append(place)
+                    elif whole and type(result) is str:
+                        rows.append(result)
+                        widths.append(result.count("\t") + 1)
+                        origins.append(place)
+                    else:
+                        new_rows = self._lines_of(lines[place], result)
+                        rows += new_rows
+                        widths += [row.count("\t") + 1 for row in new_rows]
+                        origins += [place] * len(new_rows)
                 except (Exception, SystemExit) as error:
                     pass_signal_on(error)
-                    output.bad[output.n_called] = self._fault(error, function, is_first=not output.bad)
-                    output.n_called += 1
-        column = output.column(lambda error: self._fault(error, function))
-        return _batch_of(batch, column, output.origins, output.bad)
-
-    def _call(self, call: Function, inputs: Iterator[Any], lines: list[str], output: OutputLines) -> None:
-        fields, whole = (self.takes == kind and not self.append for kind in ("fields", "line"))
-        add, add_width, add_origin, join = output.rows.append, output.widths.append, output.origins.append, "\t".join
-        for place, one in enumerate(inputs, output.n_called):
-            output.n_called = place
-            result = call(one)
-            if fields and type(result) is list and result and type(result[0]) is str:
-                try:
-                    add(join(result))
-                except TypeError:
-                    add(row_of(result))  # which names the value that is not a string
-                add_width(len(result))
-                add_origin(place)
-            elif whole and type(result) is str:
-                add(result)
-                add_width(result.count("\t") + 1)
-                add_origin(place)
-            else:
-                rows = self._lines_of(lines[place], result)
-                output.rows += rows
-                output.widths += [row.count("\t") + 1 for row in rows]
-                output.origins += [place] * len(rows)
-        output.n_called = len(lines)
+                    bad[place] = self._fault(error, function, is_first=not bad)
+        text = "\n".join([*rows, ""])
+        if text.count("\t") == sum(widths) - len(widths) and text.count("\n") == len(rows):
+            with suppress(UnicodeEncodeError):
+                return _batch_of(batch, Column.cut(text.encode()), origins, bad)
+        for number in reversed(range(len(rows))):
+            try:
+                if rows[number].count("\t") != widths[number] - 1:
+                    raise ValueError(f"returned a field with a tab inside: {rows[number]!r}")
+                checked_line(rows[number])
+            except ValueError as error:
+                bad[origins[number]] = self._fault(error, function)
+                del rows[number], origins[number]
+        return _batch_of(batch, Column.of(rows), origins, bad)
 
     def _lines_of(self, line: str, result: object) -> list[str]:
         if self.append:
@@ -187,44 +180,7 @@ class User(FileTransform):
             raise LineFault({0: self._fault(error, function, is_first=True)}) from None
 
     def _fault(self, error: BaseException, function: Function, *, is_first: bool = False) -> str:
-        """Describe an error and its place in the user's file, with a traceback if it is the first."""
-        place = place_of(line_of(error, self.file) or first_line(function, self.file), self.file)
-        message = f"{self.function}: {type(error).__name__}: {error}".replace("\n", " ")
-        trace = traceback_of(error) if is_first else ""
-        return f"{message} ({place})" + f"\n{trace}" * bool(trace)
-
-
-@dataclass(slots=True)
-class OutputLines:
-    """The results of a function, line by line.
-
-    n_called: number of calls
-    rows, origins, widths: output lines, their input lines, and numbers of fields
-    bad: input line → problem
-    """
-
-    n_called: int = 0
-    rows: list[str] = field(default_factory=list)
-    origins: list[int] = field(default_factory=list)
-    widths: list[int] = field(default_factory=list)
-    bad: dict[int, str] = field(default_factory=dict)
-
-    def column(self, fault: Callable[[BaseException], str]) -> Column:
-        text = "\n".join([*self.rows, ""])
-        is_cut = text.count("\t") == sum(self.widths) - len(self.widths) and text.count("\n") == len(self.rows)
-        if is_cut:
-            with suppress(UnicodeEncodeError):
-                return Column.cut(text.encode())
-        for place in reversed(range(len(self.rows))):
-            line = self.rows[place]
-            try:
-                if line.count("\t") != self.widths[place] - 1:
-                    raise ValueError(f"returned a field with a tab inside: {line!r}")
-                checked_line(line)
-            except (ValueError, TypeError) as error:
-                self.bad[self.origins[place]] = fault(error)
-                del self.rows[place], self.origins[place], self.widths[place]
-        return Column.of(self.rows)
+        return fault_of(error, function, self.file, name=self.function, is_first=is_first)
 
 
 def row_of(result: object) -> str:
@@ -276,10 +232,8 @@ def _batch_of_arrow(batch: Batch, output: pyarrow.RecordBatch | None, function: 
         if not np.isin(origins, batch.origins).all():
             raise ValueError(f"{function} returned numbers in the column {_ROW!r} that it was not given")
     elif output.num_rows != len(batch):
-        raise ValueError(
-            f"{function} returned {output.num_rows} rows for {len(batch)} lines, without the column {_ROW!r}, which "
-            "says from which line each comes"
-        )
+        numbers = f"{output.num_rows} rows for {len(batch)} lines"
+        raise ValueError(f"{function} returned {numbers}, without the column {_ROW!r} that numbers their lines")
     try:
         check_values(columns)
     except LineFault as fault:

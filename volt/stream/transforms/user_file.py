@@ -65,7 +65,7 @@ class UserFile:
         if any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in candidates):
             place = place_of(first_line(result, self.path), self.path)
             raise ConfigError(
-                f"{place}: function {name!r} is asynchronous, but nothing waits for it; write def, not async"
+                f"{place}: function {name!r} is asynchronous, but nothing awaits it; write def, not async"
             )
         if fault := _misfit(_parameters(result), options):
             raise ConfigError(f"{self.path}: function {name!r} {fault}")
@@ -135,6 +135,13 @@ def place_of(line: int, file: Path) -> str:
     return f"{file}:{line}" if line else str(file)
 
 
+def fault_of(error: BaseException, function: Function, file: Path, *, name: str, is_first: bool = False) -> str:
+    """Describe an error and its place; the first error also gets a traceback."""
+    place = place_of(line_of(error, file) or first_line(function, file), file)
+    trace = traceback_of(error) if is_first else ""
+    return f"{name}: {type(error).__name__}: {error}".replace("\n", " ") + f" ({place})" + f"\n{trace}" * bool(trace)
+
+
 class _UserCode:
     """Changes this process while its threads run user code: output goes to stderr, exits become errors.
 
@@ -201,5 +208,4 @@ def lead_descriptor() -> None:
 
 
 def printing_to_stderr() -> AbstractContextManager[None]:
-    """Redirect this thread's prints to stderr."""
     return _USER_CODE

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,10 @@ from volt import arguments
 from volt.errors import VocabularyError
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import Fields, FileTransform, check_fields, take_file
+from volt.stream.transforms.fields import Draws, each_field
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.noise import Draws, Hit, Noise, each_field, hit_tokens, take_amount
+from volt.stream.transforms.noise import Hit, TokenNoise
+from volt.stream.transforms.options import Amount, Fields, File, FileTransform, Probability
 from volt.stream.transforms.tokens import NO_OTHERS, with_values, written
 from volt.stream.transforms.transform import LoadedFiles, Opened
 from volt.text.characters import SPACE
@@ -36,23 +37,21 @@ _NONE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class VocabularyNoise(FileTransform, Noise):
-    vocabulary: Path
+class VocabularyNoise(FileTransform, TokenNoise):
+    vocabulary: File
     """A vocabulary file of any format that VOLT reads, or a list of tokens with or without counts."""
-    temperature: float | None = None
-    """The rate at which the probability falls that k tokens are hit, as exp(-temperature k), where k runs from 0 to n -
-    1 in a line of n tokens: the more, the less noise; by default 2, which hits none in 86 of 100 lines."""
-    rate: float | None = None
+    temperature: Amount | None = None
+    """The probability that k tokens are hit falls with exp(-temperature k), where k runs from 0 to n - 1 in a line of n
+    tokens; by default 2, which hits none in 86 of 100 lines."""
+    rate: Probability | None = None
     """Instead of a temperature: the probability that a token is hit, the same for each."""
     fields: Fields | None = None
     """The fields to change; by default 1 and, where a line has it, 2."""
     without: tuple[str, ...] = ()
     """Tokens of the vocabulary that are never drawn, besides special ones and the tags that steps of this list add."""
 
-    def __post_init__(self) -> None:
-        take_file(self, "vocabulary")
-        take_amount(self)
-        check_fields(self.fields)
+    def check(self) -> None:
+        TokenNoise.check(self)
         arguments.texts(self.without, "without", one="give a tuple of tokens")
 
     def excluding(self, tokens: tuple[str, ...]) -> Self:
@@ -60,19 +59,19 @@ class VocabularyNoise(FileTransform, Noise):
 
     def opened(self, files: LoadedFiles) -> Opened:
         vocabulary = files.load(self.vocabulary, noise_vocabulary).without(self.without)
-        self.check(vocabulary)
+        self.check_vocabulary(vocabulary)
         options = {"temperature": self.temperature, "rate": self.rate, "fields": self.fields and list(self.fields)}
         values = {"type": type(self).__name__, "vocabulary": vocabulary.fingerprint, **options}
         return Opened(self, partial(self._noisy, vocabulary), values)
 
     def _noisy(self, vocabulary: NoiseVocabulary, batch: Batch, rng: LineRng) -> Batch:
         def changed(column: Column, draws: Draws) -> Column:
-            hit = hit_tokens(column, draws, temperature=self.temperature, rate=self.rate, n_choices=len(vocabulary))
+            hit = self.hit(column, draws, n_choices=len(vocabulary))
             return column if hit is None else with_values(column, hit.lines, self.changed_lines(hit, vocabulary))
 
         return each_field(batch, rng, changed, fields=self.fields)
 
-    def check(self, vocabulary: NoiseVocabulary) -> None: ...
+    def check_vocabulary(self, vocabulary: NoiseVocabulary) -> None: ...
 
     @abstractmethod
     def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column: ...
@@ -82,8 +81,6 @@ class VocabularyNoise(FileTransform, Noise):
 class Switchout(VocabularyNoise):
     """Replace tokens by others of a vocabulary, all equally probable."""
 
-    name: ClassVar[str] = "switchout"
-
     def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
         chosen = np.where(hit.drawn < 0, np.arange(len(hit.drawn)), -1 - hit.drawn)
         return written(hit.tokens, chosen, hit.tokens.ends, vocabulary.like(hit.tokens.column))
@@ -92,8 +89,6 @@ class Switchout(VocabularyNoise):
 @dataclass(frozen=True, slots=True)
 class Insertion(VocabularyNoise):
     """Insert tokens of a vocabulary, all equally probable, before random tokens."""
-
-    name: ClassVar[str] = "insertion"
 
     def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
         is_hit = hit.drawn >= 0
@@ -106,14 +101,10 @@ class Insertion(VocabularyNoise):
 class WbNoise(VocabularyNoise):
     """Move word boundaries: random tokens lose or gain a leading ▁, if the result is in the vocabulary."""
 
-    name: ClassVar[str] = "wb_noise"
-
-    def check(self, vocabulary: NoiseVocabulary) -> None:
+    def check_vocabulary(self, vocabulary: NoiseVocabulary) -> None:
         if vocabulary.marked[0] == vocabulary.marked[1]:
-            raise VocabularyError(
-                f"{vocabulary.path}: no token starts with {SPACE!r}, the mark of a word's start, so there is none to "
-                "add or remove; remove wb_noise, or give a vocabulary with such marks"
-            )
+            message = f"no token starts with {SPACE!r}; remove wb_noise, or give a vocabulary with such tokens"
+            raise VocabularyError(f"{vocabulary.path}: {message}")
 
     def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
         others = vocabulary.like(hit.tokens.column)
@@ -153,10 +144,8 @@ class NoiseVocabulary:
 
     def like(self, column: Column) -> Column:
         if column.is_ids and self.ids is None:
-            raise VocabularyError(
-                f"{self.path}: lists tokens without ids, but the fields contain ids; give a .volt vocabulary or a "
-                "SentencePiece model, or add noise before tokens become ids"
-            )
+            message = "lists tokens without ids, but the fields contain ids; give a vocabulary with ids"
+            raise VocabularyError(f"{self.path}: {message}")
         return self.ids if column.is_ids and self.ids is not None else self.texts
 
     def without(self, tokens: Iterable[str]) -> NoiseVocabulary:
@@ -183,18 +172,15 @@ def _vocabulary(path: Path, ids: Mapping[str, int], *, has_ids: bool) -> NoiseVo
     toggled = np.full(max(ids.values()) + 1, _NONE, np.int32)
     for token, number in ids.items():
         toggled[number] = ids.get(token.removeprefix(SPACE) if token.startswith(SPACE) else SPACE + token, _NONE)
-    return NoiseVocabulary(
-        path,
-        Column.of(tokens),
-        Column.of_ids(numbers, np.arange(len(tokens) + 1)) if has_ids else None,
-        (bisect_left(tokens, SPACE), bisect_left(tokens, _AFTER_MARK)),
-        toggled,
-        blake2b(repr((tokens, numbers.tolist(), has_ids)).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest(),
-    )
+    content = repr((tokens, numbers.tolist(), has_ids)).encode("utf-8", "surrogatepass")
+    fingerprint = blake2b(content, digest_size=8).hexdigest()
+    marked = bisect_left(tokens, SPACE), bisect_left(tokens, _AFTER_MARK)
+    id_column = Column.of_ids(numbers, np.arange(len(tokens) + 1)) if has_ids else None
+    return NoiseVocabulary(path, Column.of(tokens), id_column, marked, toggled, fingerprint)
 
 
 def _tokens(path: Path) -> tuple[dict[str, int], bool]:
-    """Return the tokens with their numbers, and whether the numbers are ids."""
+    """Return token → number, and whether the numbers are ids."""
     from volt.files.small_files import read_bytes
     from volt.formats.protocol import HEAD_SIZE
     from volt.formats.registry import listed_pieces, read_vocabulary
