@@ -53,7 +53,7 @@ def test_pieces_hold_the_sentences_whatever_their_numbers(
     whole = open_id_shard(f"{plain}.idx", split_lines=None, cache=cache)
     for shard in (*shards, whole):
         assert _ids(shard) == lines
-        assert (shard.n_lines, shard.digest) == (len(lines), whole.digest)
+        assert (shard.n_lines, shard.facts.digest) == (len(lines), whole.facts.digest)
         assert all(shard.read(number)[0].data.dtype == np.int32 for number in range(len(shard.counts)))
     assert shards[0] == shards[1]
     assert shards[0].paths == (f"{prefix}.bin", f"{prefix}.idx")
@@ -64,7 +64,7 @@ def test_the_digest_depends_on_ids_and_on_where_sentences_end(tmp_path: Path) ->
     kinds = ([[1, 2], [3]], [[1], [2, 3]], [[1, 2], [4]], [[1, 2, 3]], [[1, 2], [3], []])
     paths = [write_pair(tmp_path / str(number), lines, "u16") for number, lines in enumerate(kinds)]
     shards = [open_id_shard(f"{path}.bin", split_lines=None, cache=tmp_path / "cache") for path in paths]
-    assert len({shard.digest for shard in shards}) == len(kinds)
+    assert len({shard.facts.digest for shard in shards}) == len(kinds)
 
 
 @pytest.mark.parametrize("name", ["a.bin", "a.idx", "a", "*.bin", "a.*"])

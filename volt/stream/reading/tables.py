@@ -21,17 +21,9 @@ from volt.errors import ConfigError, CorpusError, StreamError, quoted, shown, sh
 from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE, long_line_error
 from volt.files.remote_files import local_copy
 from volt.files.small_files import read_start
-from volt.stream.reading.shard import (
-    Facts,
-    FileShard,
-    as_stream_errors,
-    check_is_file,
-    identity_of,
-    noted,
-    shifting_lines,
-)
-from volt.stream.reading.shard_cache import CacheEntry, Indexed, cached_index, default_cache
-from volt.stream.reading.text_shard import cut_lines, lines_of, split_lines
+from volt.stream.reading.shard import Facts, Shard, as_stream_errors, check_is_file, noted, shifting_lines
+from volt.stream.reading.shard_cache import Index, cached_index
+from volt.stream.reading.text_shard import PARQUET, cut_lines, lines_of, split_lines
 from volt.stream.transforms.column import Column
 
 if TYPE_CHECKING:
@@ -91,7 +83,7 @@ def listed(names: list[str]) -> str:
 
 
 def is_parquet(path: str) -> bool:
-    return read_start(path, 4, kind=StreamError) == b"PAR1"
+    return read_start(path, 4, kind=StreamError) == PARQUET
 
 
 def parquet_rows(
@@ -294,7 +286,7 @@ _FIELDS = "give names and columns, such as {src: translation.de, tgt: translatio
 
 
 @dataclass(frozen=True, slots=True)
-class TableShard(FileShard):
+class TableShard(Shard):
     def read(self, piece: int) -> tuple[Column, ...]:
         import pyarrow as pa
 
@@ -312,17 +304,16 @@ def open_table(
     values = {arguments.text(name, "fields"): arguments.text(key, f"fields[{name!r}]") for name, key in fields.items()}
     with as_stream_errors(path):
         check_is_file(path)
-        entry = CacheEntry.of(cache or default_cache(), identity_of(path), "table", split_lines, list(values.values()))
 
-        def make() -> Indexed:
+        def make(copy: Path) -> Index:
             rows = parquet_rows if is_parquet(path) else json_rows
             with local_copy(path, kind=CorpusError) if rows is parquet_rows else nullcontext(path) as place:
                 look = _Look(path, max_line)
                 cut = look.at(rows(str(place), tuple(values.values()), n=split_lines, max_line=max_line))
-                return noted(path, "frames", cut, copy=entry.copy), look.facts()
+                return (noted(path, "frames", cut, copy=copy),), look.facts()
 
-        pieces, facts = cached_index(entry, path, max_line=max_line, make=make)
-        return TableShard.of(pieces, facts, names=tuple(values), is_clean=not facts.first_tab)
+        key = ["table", split_lines, list(values.values())]
+        return TableShard(*cached_index([path], make, cache=cache, max_line=max_line, key=key), tuple(values))
 
 
 class _Look:

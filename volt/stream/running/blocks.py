@@ -30,6 +30,7 @@ from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import LineFault, Transform, joins_lines
 from volt.stream.transforms.user_file import traceback_of
 
+SMALL = 1 << 16  # bytes of a source whose transformed lines are cached between epochs
 FIRST = 1 << 4  # lines of the first chunk; each that follows has twice as many, until they are full
 
 
@@ -219,7 +220,7 @@ def _rows(source: OpenSource, address: Address) -> tuple[Batch, dict[int, str]]:
     part, most = address.part, most_of(source, address.part)
     if most >= part.n_lines:
         return _read(source, part)
-    batch, invalid = source.cached_part(part, lambda: _read(source, part))
+    batch, invalid = source.parts.get(part, lambda: _read(source, part))
     low, high = rows_of(address.chunk, n_lines=part.n_lines, most=most)
     current = {index - low: reason for index, reason in invalid.items() if low <= index < high}
     return batch.take(np.arange(low, high)).compact(), current
@@ -229,8 +230,10 @@ def transformed(run: _Run) -> tuple[Batch, int]:
     """Return a chunk after all steps, and the number of lines read to compute it."""
     source, part = run.source, run.address.part
     cached = None
-    if source.is_small and part.n_lines >= source.n_lines and not run.watch and not run.on_step:
-        cached = source.cached_epoch(run.keep_text, lambda: _of_any_epoch(source, run))
+    is_small = source.permutes_late and len(source.sizes) == 1 and source.n_bytes <= SMALL
+    if is_small and part.n_lines >= source.n_lines and not run.watch and not run.on_step:
+        source.shards[0].check_unchanged()
+        cached = source.epochs.get(run.keep_text, lambda: _of_any_epoch(source, run))
     if cached is None:
         batch, read = _unordered(run)
     else:

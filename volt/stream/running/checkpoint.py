@@ -87,7 +87,7 @@ def n_lines_before(source: OpenSource, stored: Mapping[str, Any]) -> int | None:
     before, digest = stored.get("n_lines"), stored.get("lines")
     if not isinstance(before, int) or not 0 < before < source.n_lines:
         return None
-    lines = [[shard.digest, shard.n_lines] for shard in source.shards]
+    lines = [[shard.facts.digest, shard.n_lines] for shard in source.shards]
     ends = [*accumulate(shard.n_lines for shard in source.shards)]
     whole = sum(end <= before for end in ends)
     rest = before - (ends[whole - 1] if whole else 0)

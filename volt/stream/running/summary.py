@@ -7,7 +7,7 @@ A virtual epoch is V lines of a mixture of endless sources, enough to read the l
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from volt.display import counted
@@ -145,7 +145,7 @@ def mixed_by_size(sources: Sequence[OpenSource], mix: Sampling) -> tuple[OpenSou
                 f"source {source.name!r}: epochs={source.epochs} cannot be used with mix; remove one of them"
             )
     weights = mix.weights({source.name: source.n_lines for source in sources})
-    return tuple(source.weighing(weights[source.name]) for source in sources)
+    return tuple(replace(source, source=replace(source.source, weight=weights[source.name])) for source in sources)
 
 
 def epoch_lines(sources: Sequence[OpenSource]) -> int | None:
