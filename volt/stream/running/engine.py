@@ -13,10 +13,10 @@ import os
 import threading
 import time
 import weakref
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -32,7 +32,7 @@ from volt.stream.running.blocks import Address, Form, most_of, n_chunks
 from volt.stream.running.prefetch import Pool, Prefetcher, ThisThread, Threads
 from volt.stream.running.processes import Processes, StartMethod
 from volt.stream.running.source_buffer import Longs, SourceBuffer, by_source
-from volt.stream.running.state import Cursor, FaultCounts, Opening, State, StateHistory, advanced, check_cursor, reached
+from volt.stream.running.state import Cursor, FaultCounts, Opening, State, advanced, check_cursor, reached
 from volt.stream.running.summary import VirtualEpoch, epoch_lines, virtual_epoch
 
 Ends = Literal["stop", "drop"]
@@ -56,7 +56,7 @@ class Engine:
         self._form: Form = "lines"  # what blocks hold that are computed from now on
         self._blocks: Prefetcher | None = None  # None until a block is needed
         self._pid = os.getpid()  # of the process that started the workers
-        self._recall, self._run = StateHistory(recall), 0  # the run counts what makes iterators stale
+        self._n_recalled, self._run = recall, 0  # the run counts what makes iterators stale
         self._lock = threading.RLock()  # for threads that read the stream
         self._stand_at(State(0, {}, configuration))
 
@@ -106,7 +106,7 @@ class Engine:
         self._turns, self._n_given = np.empty(0, np.int64), 0
         self._run += 1
         self._fields, self._first, self._started = Counter[int](), state.n, 0.0
-        self._recall.clear()
+        self._recall = StateHistory(self._n_recalled)
         self._last = dict[int, Opening]()  # the block that each source's last line came from
         self._empty()
 
@@ -334,3 +334,63 @@ def addresses(source: OpenSource, cursor: Cursor, *, rank: int, world: int) -> I
         first = cursor.chunk if part.address == cursor.address else 0
         for chunk in range(first, n_chunks(part.n_lines, most=most_of(source, part))):
             yield Address(part, chunk)
+
+
+_MOST_CURSORS = 1 << 13  # in all states that are retained: some 200 bytes each
+_MOST_OPENINGS = 1 << 14  # in all runs, some 500 bytes each
+_RUN_OPENINGS = 1 << 8  # in one run; each call of `at` reads all openings of a run
+
+
+@dataclass(slots=True)
+class _Run:
+    state: State
+    turns: bytearray  # of unsigned integers that are as small as the number of sources allows
+    openings: list[Opening]
+
+    @property
+    def _kind(self) -> np.dtype[np.unsignedinteger[Any]]:
+        return np.min_scalar_type(len(self.state.cursors))
+
+    def __len__(self) -> int:
+        return len(self.turns) // self._kind.itemsize
+
+    def extend(self, turns: Longs, openings: Sequence[Opening]) -> None:
+        self.turns += turns.astype(self._kind).tobytes()
+        self.openings += openings
+
+    def after(self, n: int) -> State:
+        return advanced(self.state, np.frombuffer(bytes(self.turns), self._kind, n), self.openings)
+
+    def continues_at(self, state: State) -> bool:
+        is_next = self.state.n + len(self) == state.n and len(self.openings) < _RUN_OPENINGS
+        return is_next and (self.state.since, self.state.ended) == (state.since, state.ended)
+
+
+class StateHistory:
+    """The turns of the last `n_lines` lines, and the states before some of them."""
+
+    def __init__(self, n_lines: int) -> None:
+        self._n_lines, self._n_openings = n_lines, 0
+        self._runs = deque[_Run]()
+
+    def add(self, state: State, turns: Longs, openings: Sequence[Opening]) -> None:
+        if not self._n_lines:
+            return
+        if not self._runs or not self._runs[-1].continues_at(state):
+            self._runs.append(_Run(state, bytearray(), []))
+        self._runs[-1].extend(turns, openings)
+        self._n_openings += len(openings)
+        oldest, most = state.n + len(turns) - self._n_lines, max(1, _MOST_CURSORS // max(1, len(state.cursors)))
+        while len(self._runs) > 1 and (
+            self._runs[1].state.n <= oldest or len(self._runs) > most or self._n_openings > _MOST_OPENINGS
+        ):
+            self._n_openings -= len(self._runs.popleft().openings)
+
+    def at(self, sample: int, *, n: int) -> State:
+        """Return the state after the first `sample` of n lines. Raises StreamError if it is no longer stored."""
+        for run in reversed(self._runs if n - sample <= self._n_lines else ()):
+            first = run.state.n
+            if first < sample <= first + len(run) or (first == sample and run is self._runs[0]):
+                return run.after(sample - first)
+        oldest = max(self._runs[0].state.n, n - self._n_lines) if self._runs else n
+        raise StreamError(f"line {sample} is not within the lines {oldest} to {n} that can be recalled; raise recall")

@@ -17,7 +17,8 @@ from volt.display import counted
 from volt.errors import StreamError, shown_path
 from volt.stream.reading.open_source import OpenSource
 from volt.stream.running.blocks import Address, ComputedBlock
-from volt.stream.running.state import Cursor, FaultCounts, Opening, refusal
+from volt.stream.running.state import Cursor, FaultCounts, Opening
+from volt.stream.running.stored_values import refusal
 from volt.stream.transforms.batch import Batch, together
 
 Longs = NDArray[np.int64]
