@@ -73,24 +73,18 @@ def bins_of(paths: Iterable[str]) -> list[str]:
     return [bin_of(path) for path in named if not (path.endswith(IDX) and bin_of(path) in bins)]
 
 
-def open_one(
-    path: str, *, split_lines: int | None, cache: Path | None = None, max_line: int | None = MAX_LINE
-) -> Shard:
-    return (open_id_shard if are_ids(path) else open_text)(
-        path, split_lines=split_lines, cache=cache, max_line=max_line
-    )
+def open_one(path: str, **options: Any) -> Shard:
+    return open_id_shard(path, **options) if are_ids(path) else open_text(path, **options)
 
 
-def open_pair(
-    pair: Mapping[str, str], *, split_lines: int | None, cache: Path | None = None, max_line: int | None = MAX_LINE
-) -> PairShard:
+def open_pair(pair: Mapping[str, str], **options: Any) -> PairShard:
     """Index two or more line-aligned files. pair: field name → file; other options as for `open_shard`."""
     if len(pair) < 2:
         raise ConfigError(f"pair: {counted(len(pair), 'file')}; name two or more, such as {{src: a.de, tgt: a.en}}")
     for name, path in pair.items():
         arguments.text(name, "the name of a field")
         arguments.path(path, f"pair[{name!r}]")
-    sides = [open_one(path, split_lines=split_lines, cache=cache, max_line=max_line) for path in pair.values()]
+    sides = [open_one(path, **options) for path in pair.values()]
     for side in sides[1:]:
         if side.n_lines != sides[0].n_lines:
             first, other = (

@@ -7,9 +7,11 @@ with an Arrow batch. Invalid rows are refused at that time.
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,51 +98,39 @@ def parquet_rows(
     try:
         with parquet.ParquetFile(path, page_checksum_verification=True) as file:
             for column in columns:
-                column_of(file.schema_arrow.empty_table(), column)
+                _column(file.schema_arrow.empty_table(), column, path)
             n_rows = 0
             for group in range(file.num_row_groups):
                 table = file.read_row_group(group, columns=list(columns), use_threads=False)
                 table.validate()
-                arrays = [_column(table, column, n_rows) for column in columns]
+                arrays = [_column(table, column, path, n_rows) for column in columns]
                 batch = pa.RecordBatch.from_arrays(arrays, names=list(columns))
                 n_rows += len(batch)
                 yield from (batch.slice(start, n) for start in range(0, len(batch), n or len(batch) or 1))
     except (pa.ArrowException, OSError) as error:
         raise StreamError(f"{shown_path(path)}: cannot be read as Parquet ({error}); write or copy it again") from error
-    except _UnfitRowError as error:
-        raise StreamError(f"{shown_path(path)}:{error}") from error
-    except StreamError as error:
-        raise StreamError(f"{shown_path(path)}: {error}; name other columns") from error
 
 
-class _UnfitRowError(Exception):
-    pass
-
-
-def _column(table: pyarrow.Table, column: str, n_before: int) -> pyarrow.Array:
+def _column(table: pyarrow.Table, column: str, path: str, n_before: int = 0) -> pyarrow.Array:
     import pyarrow as pa
 
     try:
         return column_of(table, column)
     except pa.ArrowInvalid as error:
-        row = n_before + _first_unfit(table, column) + 1
-        remedy = "fix the row, or write the table anew"
-        raise _UnfitRowError(f"{row}: column {quoted(column)}: {error}; {remedy}") from error
+        is_unfit = partial(_is_unfit, table, column)
+        row = n_before + bisect_left(range(len(table)), True, hi=len(table) - 1, key=is_unfit) + 1
+        problem = f"column {quoted(column)}: {error}; fix the row, or write the table anew"
+        raise StreamError(f"{shown_path(path)}:{row}: {problem}") from error
+    except StreamError as error:
+        raise StreamError(f"{shown_path(path)}: {error}; name other columns") from error
 
 
-def _first_unfit(table: pyarrow.Table, column: str) -> int:
-    low, high = 0, len(table) - 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _is_unfit(table.slice(low, middle + 1 - low), column) else (middle + 1, high)
-    return low
-
-
-def _is_unfit(table: pyarrow.Table, column: str) -> bool:
+def _is_unfit(table: pyarrow.Table, column: str, row: int) -> bool:
+    """Check whether a row, or one before it, is unfit."""
     import pyarrow as pa
 
     try:
-        column_of(table, column)
+        column_of(table.slice(0, row + 1), column)
     except pa.ArrowInvalid:
         return True
     return False

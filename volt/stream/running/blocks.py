@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 import traceback
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,10 +61,7 @@ def _start(chunk: int, most: int) -> int:
 def n_chunks(n_lines: int, *, most: int) -> int:
     if most >= n_lines:
         return 1
-    chunk = n_lines // most
-    while rows_of(chunk, n_lines=n_lines, most=most)[0] < n_lines:
-        chunk += 1
-    return chunk
+    return bisect_left(range(n_lines), n_lines, key=lambda chunk: _start(chunk, most))
 
 
 def invalid_lines(batch: Batch) -> dict[int, str]:
@@ -104,7 +102,7 @@ def _lines(batch: Batch) -> Iterator[bytes]:
 N_SAMPLED = 256  # lines of a block whose fields are counted
 Form = Literal["lines", "columns"]  # of what blocks hold
 _NO_LINES = np.zeros(0, np.uint8), np.zeros(0, np.int64)
-Watch = Callable[[str, Batch, Batch], object]  # step, before, after
+Step = tuple[str, Batch, Batch]  # name, lines before and after it
 _MISTAKES = re.compile(r": (TypeError|NameError|AttributeError|UnboundLocalError|ImportError|ModuleNotFoundError): ")
 _MANY = 8  # lines; an error of this kind in so many lines, and in all, is a mistake in the program
 
@@ -137,7 +135,7 @@ class _Run:
     source: OpenSource
     address: Address
     keep_text: bool = False
-    watch: Watch | None = None
+    steps: list[Step] | None = None  # records, if not None, the steps
     on_step: Callable[[int], object] | None = None
     faults: list[Fault] = field(default_factory=list)
     draws: list[str] | None = None  # records, if not None, that a step draws random numbers
@@ -146,10 +144,7 @@ class _Run:
         rng = LineRng.of(self.source.seed, self.source.name, self.address.part.epoch, position)
         if self.draws is None:
             return rng
-        watched = object.__new__(_WatchedRng)
-        for name, value in (("first", rng.first), ("second", rng.second), ("uses", self.draws)):
-            object.__setattr__(watched, name, value)
-        return watched
+        return cast(LineRng, _WatchedRng(rng, self.draws))
 
     def without(self, batch: Batch, reasons: dict[int, str]) -> Batch:
         if not reasons:
@@ -182,32 +177,29 @@ def compute_block(
     except VoltError as error:
         return ComputedBlock(frozen(_NO_LINES[0]), _NO_LINES[1], 0, error=str(error))
     sample = batch if len(batch) <= N_SAMPLED else batch.take(np.arange(N_SAMPLED))
-    done = ComputedBlock(
-        frozen(data), ends, n_read, tuple(run.faults), fields=dict(Counter(sample.n_fields.tolist())),
-        batch=batch if form == "columns" else None,
-    )  # fmt: skip
+    problem = ""
     if run.faults and policy.on_fault == "raise":
         first = run.faults[0]
-        remedy = "fix the line, or set on_fault to skip or quarantine"
-        return replace(done, error=f"{first.place}: {first.reason}; {remedy}" + f"\n{first.trace}" * bool(first.trace))
-    return done
+        problem = f"{first.place}: {first.reason}; fix the line, or set on_fault to skip or quarantine"
+        problem += f"\n{first.trace}" * bool(first.trace)
+    counts, columns = dict(Counter(sample.n_fields.tolist())), batch if form == "columns" else None
+    return ComputedBlock(frozen(data), ends, n_read, tuple(run.faults), problem, counts, columns)
 
 
 class Traced(NamedTuple):
     """A chunk before, between and after its steps (name, input, output)."""
 
     raw: Batch
-    steps: list[tuple[str, Batch, Batch]]
+    steps: list[Step]
     output: Batch
     faults: tuple[Fault, ...]
 
 
 def trace_block(source: OpenSource, address: Address) -> Traced:
     raw, _ = _rows(source, address)
-    steps: list[tuple[str, Batch, Batch]] = []
-    run = _Run(source, address, watch=lambda *step: steps.append(step))
+    run = _Run(source, address, steps=[])
     output, _ = transformed(run)
-    return Traced(raw, steps, output, tuple(run.faults))
+    return Traced(raw, run.steps or [], output, tuple(run.faults))
 
 
 def _read(source: OpenSource, part: BlockRange) -> tuple[Batch, dict[int, str]]:
@@ -231,7 +223,7 @@ def transformed(run: _Run) -> tuple[Batch, int]:
     source, part = run.source, run.address.part
     cached = None
     is_small = source.permutes_late and len(source.sizes) == 1 and source.n_bytes <= SMALL
-    if is_small and part.n_lines >= source.n_lines and not run.watch and not run.on_step:
+    if is_small and part.n_lines >= source.n_lines and run.steps is None and run.on_step is None:
         source.shards[0].check_unchanged()
         cached = source.epochs.get(run.keep_text, lambda: _of_any_epoch(source, run))
     if cached is None:
@@ -267,15 +259,15 @@ def _of_any_epoch(source: OpenSource, run: _Run) -> tuple[Batch, NDArray[np.int6
     return None if trial.draws else (batch.compact(), read, tuple(trial.faults))
 
 
-class _WatchedRng(LineRng):
-    __slots__ = ("uses",)
+class _WatchedRng:
+    """A `LineRng` that records its uses."""
 
-    uses: list[str]
+    def __init__(self, rng: LineRng, uses: list[str]) -> None:
+        self._rng, self._uses = rng, uses
 
-    def __getattribute__(self, name: str) -> Any:
-        if not name.startswith("__"):
-            object.__getattribute__(self, "uses").append(name)
-        return object.__getattribute__(self, name)
+    def __getattr__(self, name: str) -> Any:
+        self._uses.append(name)
+        return getattr(self._rng, name)
 
 
 def _step(run: _Run, position: int, transform: Transform, batch: Batch) -> Batch:
@@ -301,8 +293,8 @@ def _step(run: _Run, position: int, transform: Transform, batch: Batch) -> Batch
             break
     else:
         return batch
-    if run.watch:
-        run.watch(transform.name, batch, done)
+    if run.steps is not None:
+        run.steps.append((transform.name, batch, done))
     return done
 
 

@@ -34,10 +34,8 @@ def differences(stored: Mapping[str, Any], current: Mapping[str, Any], *, at: st
         old, new = stored.get(name), current.get(name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             lines += differences(old, new, at=f"{at}{name}.")
-        elif name not in stored and isinstance(new, Mapping) and at == "sources.":
-            lines.append(f"{at}{name}: not in the state")
-        elif name not in current and isinstance(old, Mapping) and at == "sources.":
-            lines.append(f"{at}{name}: only in the state")
+        elif at == "sources." and (name not in stored or name not in current):
+            lines.append(f"{at}{name}: {'only' if name in stored else 'not'} in the state")
         elif old != new:
             before, now = ("none" if value is None else value for value in (old, new))
             lines.append(f"{at}{name}: {before} in the state, {now} here")

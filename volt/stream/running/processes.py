@@ -31,7 +31,7 @@ from volt.errors import StreamError, VoltError
 from volt.files.threads import can_wait
 from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.running.blocks import Address, ComputedBlock, Form, compute_block
+from volt.stream.running.blocks import ComputedBlock, Form, compute_block
 from volt.stream.running.prefetch import Done, Job
 
 StartMethod = Literal["spawn", "fork"]
@@ -69,15 +69,15 @@ class Processes:
         context = mp.get_context("spawn") if self._is_spawned else mp.get_context("fork")
         try:
             self._start(context, pickle.dumps((tuple(sources), policy, form)), n)
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
+        except BaseException as error:
             self.close()
-            raise StreamError(f"a source or transform cannot be sent to a worker ({error}); {remedy}") from error
-        except AssertionError as error:  # of multiprocessing
-            self.close()
-            raise StreamError(f"this process may not start workers ({error}); {remedy}") from error
-        except BaseException:
-            self.close()
-            raise
+            if isinstance(error, pickle.PicklingError | AttributeError | TypeError):
+                problem = "a source or transform cannot be sent to a worker"
+            elif isinstance(error, AssertionError):  # of multiprocessing
+                problem = "this process may not start workers"
+            else:
+                raise
+            raise StreamError(f"{problem} ({error}); {remedy}") from error
 
     def _start(self, context: SpawnContext | ForkContext, task: bytes, n_workers: int) -> None:
         watched, self._lifeline = os.pipe()
@@ -101,13 +101,13 @@ class Processes:
     def has_room(self) -> bool:
         return any(len(worker.requested) < _OUTSTANDING for worker in self._workers)
 
-    def request(self, source: int, address: Address) -> None:
+    def request(self, job: Job) -> None:
         worker = min(self._workers, key=lambda worker: len(worker.requested))
         if not worker.requested:
             worker.since = time.monotonic()
-        worker.requested.append((source, address))
+        worker.requested.append(job)
         try:
-            worker.link.send((source, address))
+            worker.link.send(job)
         except OSError:
             self._raise_death(worker)
 

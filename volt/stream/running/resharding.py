@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from volt import arguments
 from volt.display import counted
@@ -151,17 +151,12 @@ def _divided(totals: Mapping[str, int], rank: int, world: int) -> dict[str, int]
     return result
 
 
-class Continued(NamedTuple):
-    """The state to continue from, and each accepted difference with the first line that it affects."""
-
-    state: State
-    accepted: tuple[str, ...]
-
-
 def continued(
     state: State, configuration: Mapping[str, Any], *, sources: Sequence[OpenSource] = (), accept: Collection[str] = ()
-) -> Continued:
-    """Return the state from which a stream continues. Raises StreamError for another stream or rank.
+) -> tuple[State, tuple[str, ...]]:
+    """Return the state to continue from, and each accepted difference with the first line that it affects.
+
+    Raises StreamError for another stream or rank.
 
     accept: see `refuse_difference`
     """
@@ -198,4 +193,4 @@ def continued(
         state, configuration=dict(configuration), accepted=tuple(sorted({*state.accepted, *names})),
         base={**dict.fromkeys(new, 0), **state.base}, cursors={**dict.fromkeys(new, Cursor()), **state.cursors},
     )  # fmt: skip
-    return Continued(state, tuple(accepted))
+    return state, tuple(accepted)

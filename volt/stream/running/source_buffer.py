@@ -34,9 +34,7 @@ class BlockSlice(NamedTuple):
 
     def spans(self) -> tuple[Longs, Longs]:
         ends = self.block.ends[self.first : self.end]
-        starts = np.empty_like(ends)
-        starts[1:] = ends[:-1]
-        starts[:1] = self.block.ends[self.first - 1] if self.first else 0
+        starts = np.concatenate(([self.block.ends[self.first - 1] if self.first else 0], ends[:-1]))
         return starts, ends - starts
 
 
