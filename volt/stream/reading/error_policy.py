@@ -112,7 +112,8 @@ class FaultCounter:
         self.reasons.update(map(kind_of, faults))
         if not faults:
             return
-        self._quarantine(faults)
+        if self.policy.quarantine is not None:
+            self._quarantine(self.policy.quarantine, faults)
         last, most, share = faults[-1], self.policy.max_faults, self.policy.max_share
         exceeded = f"max_faults={most}" if most is not None and self.n_faults > most else ""
         if not exceeded and share is not None and self.n_read >= MIN_READ and self.n_faults > share * self.n_read:
@@ -121,13 +122,10 @@ class FaultCounter:
             result = f"unfit lines: {self.n_faults} of {self.n_read}, more than {exceeded} allows"
             raise StreamError(f"{last.place}: {last.reason}; {result}; fix the data")
 
-    def _quarantine(self, faults: Sequence[Fault]) -> None:
-        if self.policy.quarantine is None:
-            return
+    def _quarantine(self, path: str, faults: Sequence[Fault]) -> None:
         rows = [{"place": fault.place, "reason": fault.reason, "line": fault.text} for fault in faults]
         try:
-            with Path(self.policy.quarantine).open("a", encoding="utf-8") as file:
+            with Path(path).open("a", encoding="utf-8") as file:
                 file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
         except OSError as error:
-            reason = error.strerror or str(error)
-            raise OutputError(f"{self.policy.quarantine}: cannot be appended to ({reason}); free it") from error
+            raise OutputError(f"{path}: cannot be appended to ({error.strerror or error}); free it") from error

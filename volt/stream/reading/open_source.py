@@ -235,11 +235,9 @@ def groups_of(source: Source) -> list[tuple[str, ...]]:
 
 def _shard(source: Source, paths: tuple[str, ...], cache: Path | None) -> Shard:
     options: dict[str, Any] = {"split_lines": source.split_lines, "cache": cache, "max_line": source.max_line or None}
-    if not source.names:
-        return open_shard(paths[0], **options)
-    if source.keys:
-        return open_shard(paths[0], fields=dict(zip(source.names, source.keys, strict=True)), **options)
-    return open_pair(dict(zip(source.names, paths, strict=True)), **options)
+    if source.names and not source.keys:
+        return open_pair(dict(zip(source.names, paths, strict=True)), **options)
+    return open_shard(paths[0], fields=dict(zip(source.names, source.keys, strict=True)) or None, **options)
 
 
 def part_slices(source: OpenSource, part: BlockRange) -> tuple[Slice, ...]:

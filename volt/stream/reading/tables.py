@@ -13,6 +13,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,10 +85,6 @@ def listed(names: list[str]) -> str:
     return ", ".join(map(quoted, names[:_MOST_NAMED])) + more
 
 
-def is_parquet(path: str) -> bool:
-    return read_start(path, 4, kind=StreamError) == PARQUET
-
-
 def parquet_rows(
     path: str, columns: Sequence[str], *, n: int | None, max_line: int | None = None
 ) -> Iterator[pyarrow.RecordBatch]:
@@ -154,10 +151,10 @@ def json_rows(path: str, keys: Sequence[str], *, n: int | None, max_line: int | 
         try:
             yield pa.RecordBatch.from_arrays(_columns(data, n_lines, keys, are_ids), names=list(keys))
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-            number, result = (
-                _fault(data, keys, are_ids) or _refused(data, keys, are_ids) or (0, f"no JSON lines ({error})")
-            )
-            raise StreamError(f"{shown_path(path)}:{first_line + number}: {result}") from error
+            lines = list(enumerate(split_lines(data)))
+            problems = ((number, find(line, keys, are_ids)) for find in (_problem, _refusal) for number, line in lines)
+            number, problem = next(filter(itemgetter(1), problems), (0, f"no JSON lines ({error})"))
+            raise StreamError(f"{shown_path(path)}:{first_line + number}: {problem}") from error
         except StreamError as error:
             raise StreamError(f"{shown_path(path)}: {error}") from error
         first_line += n_lines
@@ -223,36 +220,34 @@ def _value(row: object, key: str, *, missing: object = None) -> Any:
     return row
 
 
-def _refused(data: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None]) -> tuple[int, str] | None:
+def _refusal(line: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None]) -> str:
     import pyarrow as pa
 
-    for number, line in enumerate(split_lines(data)):
-        try:
-            _columns(line, 1, keys, are_ids)
-        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-            return number, f"no JSON line ({str(error).removesuffix(' in row 0')}); fix it"
-    return None
+    try:
+        _columns(line, 1, keys, are_ids)
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        return f"no JSON line ({str(error).removesuffix(' in row 0')}); fix it"
+    return ""
 
 
-def _fault(data: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None]) -> tuple[int, str] | None:
-    for number, line in enumerate(split_lines(data)):
-        try:
-            row = json.loads(line)
-        except UnicodeDecodeError:
-            return number, "not UTF-8; convert the file"
-        except (ValueError, RecursionError) as error:
-            return number, f"no JSON ({error}); fix the line"
-        if not isinstance(row, dict):
-            return number, 'no JSON object, such as {"src": "ein Haus"}; fix the line'
-        for key in keys:
-            if (barred := _barred(row, key)) is not None:
-                return number, f"{quoted(barred)} is not an object, so that {quoted(key)} leads nowhere; fix the line"
-            value = _value(row, key)
-            if value is not None and not (_is_ids(value) if are_ids.get(key) else _is_text(value)):
-                wanted = "a list of whole numbers, as its first value is" if are_ids.get(key) else "text"
-                remedy = "name keys of texts, or of lists of whole numbers"
-                return number, f"{quoted(key)} is {quoted(json.dumps(value))}, which is not {wanted}; {remedy}"
-    return None
+def _problem(line: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None]) -> str:
+    try:
+        row = json.loads(line)
+    except UnicodeDecodeError:
+        return "not UTF-8; convert the file"
+    except (ValueError, RecursionError) as error:
+        return f"no JSON ({error}); fix the line"
+    if not isinstance(row, dict):
+        return 'no JSON object, such as {"src": "ein Haus"}; fix the line'
+    for key in keys:
+        if (barred := _barred(row, key)) is not None:
+            return f"{quoted(barred)} is not an object, so that {quoted(key)} leads nowhere; fix the line"
+        value = _value(row, key)
+        if value is not None and not (_is_ids(value) if are_ids.get(key) else _is_text(value)):
+            wanted = "a list of whole numbers, as its first value is" if are_ids.get(key) else "text"
+            remedy = "name keys of texts, or of lists of whole numbers"
+            return f"{quoted(key)} is {quoted(json.dumps(value))}, which is not {wanted}; {remedy}"
+    return ""
 
 
 def _barred(row: Mapping[str, Any], key: str) -> str | None:
@@ -296,8 +291,9 @@ def open_table(
         check_is_file(path)
 
         def make(copy: Path) -> Index:
-            rows = parquet_rows if is_parquet(path) else json_rows
-            with local_copy(path, kind=CorpusError) if rows is parquet_rows else nullcontext(path) as place:
+            is_parquet = read_start(path, 4, kind=StreamError) == PARQUET
+            with local_copy(path, kind=CorpusError) if is_parquet else nullcontext(path) as place:
+                rows = parquet_rows if is_parquet else json_rows
                 look = _Look(path, max_line)
                 cut = look.at(rows(str(place), tuple(values.values()), n=split_lines, max_line=max_line))
                 return (noted(path, "frames", cut, copy=copy),), look.facts()

@@ -42,17 +42,16 @@ class TextShard(Shard):
         hash_ = blake2b(digest_size=16)
         for piece, count in enumerate(self.counts):
             data = self.pieces.read(piece)
-            if n_lines > count:
-                hash_.update(data)
-                n_lines -= count
-                continue
-            ends = line_ends_of(np.frombuffer(data, np.uint8))
-            end = int(ends[n_lines - 1]) if n_lines <= len(ends) else len(data)
-            hash_.update(data[:end])
-            ended = hash_.copy()
-            ended.update(data[end : end + 1])
-            return (ended.hexdigest(), hash_.hexdigest())
-        return ()
+            if n_lines <= count:
+                break
+            hash_.update(data)
+            n_lines -= count
+        ends = line_ends_of(np.frombuffer(data, np.uint8))
+        end = int(ends[n_lines - 1]) if n_lines <= len(ends) else len(data)
+        hash_.update(data[:end])
+        ended = hash_.copy()
+        ended.update(data[end : end + 1])
+        return (ended.hexdigest(), hash_.hexdigest())
 
 
 def lines_of(data: bytes, *, is_first: bool) -> Column:

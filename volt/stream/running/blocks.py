@@ -274,22 +274,19 @@ def _step(run: _Run, position: int, transform: Transform, batch: Batch) -> Batch
     while len(batch):
         try:
             done = _called(run, position, transform, batch)
+            break
         except LineFault as fault:
-            reasons = {index: f"{transform.name}: {why}" for index, why in fault.reasons.items()}
-            _refuse_mistake(run, transform, batch, reasons)
-            batch = run.without(batch, reasons)
-            if fault.result is not None:
-                done = fault.result
-                break
+            result, reasons = fault.result, {index: f"{transform.name}: {why}" for index, why in fault.reasons.items()}
         except Exception as error:
-            reasons = _failing_lines(run, position, transform, batch)
+            result, reasons = None, _failing_lines(run, position, transform, batch)
             if not reasons:
                 trace = traceback_of(error) or "".join(traceback.format_exception(error)).rstrip()
                 problem = "failed on the block, though on none of its lines alone"
                 raise StreamError(f"{_where(run, transform)} {problem}:\n{trace}") from error
-            _refuse_mistake(run, transform, batch, reasons)
-            batch = run.without(batch, reasons)
-        else:
+        _refuse_mistake(run, transform, batch, reasons)
+        batch = run.without(batch, reasons)
+        if result is not None:
+            done = result
             break
     else:
         return batch
@@ -306,9 +303,8 @@ def _called(run: _Run, position: int, transform: Transform, batch: Batch) -> Bat
 
 
 def _failing_lines(run: _Run, position: int, transform: Transform, batch: Batch) -> dict[int, str]:
-    reasons, halves = dict[int, str](), [np.arange(len(batch))]
-    if joins_lines(transform):
-        halves = list(np.arange(len(batch)).reshape(-1, 1))
+    size = 1 if joins_lines(transform) else len(batch)
+    reasons, halves = dict[int, str](), [*np.arange(len(batch)).reshape(-1, size)]
     while halves:
         indices = halves.pop()
         try:
@@ -335,8 +331,11 @@ def _refuse_mistake(run: _Run, transform: Transform, batch: Batch, reasons: dict
 
 
 def _where(run: _Run, transform: Transform) -> str:
-    epoch, start = run.address.part[:2]
-    return f"source {run.source.name!r}, epoch {epoch}, lines from {start} on: transform {transform.name!r}"
+    return f"{shown_part(run.source, run.address.part)}: transform {transform.name!r}"
+
+
+def shown_part(source: OpenSource, part: BlockRange) -> str:
+    return f"source {source.name!r}, epoch {part.epoch}, lines from {part.start} on"
 
 
 def shown_lines(batch: Batch) -> list[str]:

@@ -85,8 +85,7 @@ class Prefetcher:
         parts = zip(queues, pools, sources, strict=True)
         self._queues = [_Queue(queue, pool, source.chunk_lines) for queue, pool, source in parts]
         self._pools = list(dict.fromkeys(pools))
-        self._needs: dict[Pool, list[tuple[float, int]]]  # heaps of (lines that a source's blocks last, source)
-        self._needs = {pool: [] for pool in self._pools}
+        self._needs = dict[Pool, list[tuple[float, int]]]()  # heaps of (lines that a source's blocks last, source)
         self._n_requested, self._most, self._closed = 0, most + len(self._queues), False
         self._shares = list[float]()
 

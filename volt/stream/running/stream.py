@@ -85,10 +85,8 @@ class Stream(Engine):
         files: LoadedFiles | None = None,
     ) -> None:
         one, remedy = "did you mean volt.Stream.from_config(path)?", "give a list of volt.stream.Source"
-        if isinstance(sources, os.PathLike):
-            raise arguments.refusal(sources, "sources", one)
-        if isinstance(sources, Source | OpenSource):
-            remedy = "did you mean [source]?"
+        if isinstance(sources, Source | OpenSource | os.PathLike):
+            remedy = one if isinstance(sources, os.PathLike) else "did you mean [source]?"
         sources = [
             source if isinstance(source, OpenSource)
             else arguments.instance(source, Source, f"sources[{place}]", remedy="give volt.stream.Source(name, paths)")
