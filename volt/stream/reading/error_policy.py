@@ -18,7 +18,7 @@ from volt.errors import ConfigError, OutputError, StreamError, shown_path
 from volt.urls import url_of
 
 OnFault = Literal["raise", "skip", "quarantine"]
-MIN_READ = 1000  # lines; a share of fewer says nothing
+MIN_READ = 1000  # lines; max_share is not checked before
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class ErrorPolicy:
 
     on_fault: what to do with an unfit line, or a file that cannot be opened: "raise" stops, "skip" skips and counts it,
         "quarantine" also writes it to a file.
-    quarantine: that file; one JSON line with place, reason and text is appended for each fault.
+    quarantine: the file to which unfit lines are appended, as JSON lines with place, reason and text.
     max_faults: the maximum number of unfit lines.
     max_share: the maximum share of unfit lines, once 1,000 lines have been read.
 

@@ -36,7 +36,7 @@ from volt.stream.transforms.transform import (
 from volt.stream.transforms.transform import files as files_of
 from volt.urls import bare
 
-CHUNK_LINES = 1 << 10  # that are handed to Python code at a time, which costs as much as a hundred light calls
+CHUNK_LINES = 1 << 10  # per call of Python code; a call costs as much as a hundred light calls
 
 Growth = tuple[tuple[int, int], ...]
 
@@ -52,7 +52,7 @@ class OpenSource:
 
     faults: files skipped by the error policy.
     stamps: paths, sizes and times of change of its transforms' files.
-    grown: (epoch, n_lines) pairs: the lines of the source before lines were appended in that epoch.
+    grown: (epoch, n_lines) pairs: in that epoch, lines were appended to the source, which had n_lines before.
     """
 
     source: Source
@@ -97,7 +97,7 @@ class OpenSource:
 
     @property
     def block_lines(self) -> int:
-        """Lines in every block of an epoch but the last."""
+        """The number of lines in each block of an epoch; the last block may have fewer."""
         by_memory = max(1, self.source.block_bytes * self.n_lines // max(1, self.n_bytes))
         return min(self.source.block_lines, by_memory)
 

@@ -161,7 +161,7 @@ Deal = tuple[Remains, ...]  # the rest of the epochs that had begun, one after t
 
 
 def _between(spans: Iterable[Span], low: int, high: int) -> Iterator[Span]:
-    """Return the spans between two positions, counted through the spans laid end to end."""
+    """Yield the spans from line `low` to line `high`, counted over all spans in sequence."""
     for start, end in spans:
         first, last = max(low, 0), min(high, end - start)
         if first < last:
@@ -218,7 +218,7 @@ def parts(
     """Yield a rank's parts of a source, epoch after epoch.
 
     deal: the rest of begun epochs; whole epochs follow.
-    start: the address of the first part. Raises StreamError if the rank has no part there.
+    start: (epoch, first line) of the first part. Raises StreamError if the rank has no part there.
     """
     first = 0 if start is None else start[0]
     for epoch in count(first) if epochs is None else range(first, epochs):

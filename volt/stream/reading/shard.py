@@ -28,9 +28,13 @@ Stamp = tuple[int, int]  # size, time of change
 
 _TAB, _END = 0x09, 0x0A
 _AGAIN = "which cannot be read again and again; write its text to a file first"
-_KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
-
-
+_KINDS = {
+    stat.S_IFDIR: "a folder; name the files in it",
+    stat.S_IFIFO: f"a pipe, {_AGAIN}",
+    stat.S_IFCHR: f"a device, {_AGAIN}",
+    stat.S_IFBLK: f"a device, {_AGAIN}",
+    stat.S_IFSOCK: f"a socket, {_AGAIN}",
+}
 Packing = Literal["plain", "frames", "whole"]
 
 
@@ -66,8 +70,7 @@ class Segments:
             raise self.changed()
 
     def changed(self) -> StreamError:
-        result = f"{shown_path(self.data_path)}: changed while the stream was running"
-        return StreamError(f"{result}; start the stream anew")
+        return StreamError(f"{shown_path(self.data_path)}: changed while the stream was running; start the stream anew")
 
     def record(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if name not in ("path", "data_path")}
@@ -106,8 +109,8 @@ class Segments:
     def _damaged(self, piece: int) -> StreamError:
         with suppress(OSError):
             os.unlink(self.data_path)
-        result = f"{shown_path(self.path)}: its copy {shown_path(self.data_path)} is damaged in piece {piece}"
-        return StreamError(f"{result} and was deleted; start the stream anew")
+        copy = f"its copy {shown_path(self.data_path)} is damaged in piece {piece} and was deleted"
+        return StreamError(f"{shown_path(self.path)}: {copy}; start the stream anew")
 
     def _edited(self, piece: int) -> StreamError:
         first = sum(self.counts[:piece]) + 1
@@ -226,13 +229,15 @@ class Shard(ABC):
 
 @contextmanager
 def as_stream_errors(path: str) -> Iterator[None]:
+    """Check a file, and convert the errors of reading it."""
     try:
+        check_is_file(path)
         yield
     except CorpusError as error:
         raise StreamError(str(error)) from error
     except (OutputError, OSError) as error:
-        result = f"{shown_path(path)}: no index can be kept ({error})"
-        raise StreamError(f"{result}; name another cache folder") from error
+        remedy = "name another cache folder"
+        raise StreamError(f"{shown_path(path)}: no index can be kept ({error}); {remedy}") from error
 
 
 def shifting_lines(columns: Sequence[Column]) -> dict[int, str]:
@@ -277,7 +282,5 @@ def check_is_file(path: str) -> None:
             mode = os.stat(path).st_mode
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=StreamError) from error
-    if stat.S_ISDIR(mode):
-        raise StreamError(f"{shown_path(path)}: is a folder; name the files in it")
     if kind := _KINDS.get(stat.S_IFMT(mode)):
-        raise StreamError(f"{shown_path(path)}: is {kind}, {_AGAIN}")
+        raise StreamError(f"{shown_path(path)}: is {kind}")

@@ -93,7 +93,7 @@ def _check(record: object) -> str:
 
 @contextmanager
 def locked(path: Path, *, waits: bool = True) -> Iterator[bool]:
-    """Lock; yield False if another process has the lock. It ends with the process. waits: wait until it is free"""
+    """Lock a file while the context lasts. If `waits` is False and another process has the lock, yield False."""
     with ExitStack() as files:
         while True:
             file = files.enter_context(path.open("w"))
@@ -113,7 +113,7 @@ def default_cache() -> Path:
 
 
 def cache_size(cache: Path) -> int:
-    return sum(_size(path) for stem in _stems(cache) for path in _files(cache, stem))
+    return sum(_size(path) for paths in _entries(cache).values() for path in paths)
 
 
 def prune(cache: Path, *, days: float = 30) -> int:
@@ -122,24 +122,22 @@ def prune(cache: Path, *, days: float = 30) -> int:
     days: the time since its last use after which an entry counts as unused
     """
     freed = 0
-    for stem in _stems(cache):
+    for stem, paths in _entries(cache).items():
         with suppress(OSError), locked(cache / f"{stem}{_LOCK}", waits=False) as is_ours:  # others may remove it too
-            if is_ours and not _is_wanted(cache, stem, days):
-                freed += sum(map(_size, _files(cache, stem)))
-                for path in _files(cache, stem):
+            if is_ours and not _is_wanted(*paths[:2], days=days):
+                freed += sum(map(_size, paths))
+                for path in paths:
                     path.unlink(missing_ok=True)
-    for part in cache.glob(".*.part") if cache.is_dir() else ():
+    for part in cache.glob(".*.part"):
         sweep(part)
     return freed
 
 
-def _stems(cache: Path) -> list[str]:
-    names = os.listdir(cache) if cache.is_dir() else []
-    return sorted({result[1] for name in names if (result := _NAME.fullmatch(name))})
-
-
-def _files(cache: Path, stem: str) -> list[Path]:
-    return [cache / f"{stem}{suffix}" for suffix in _SUFFIXES]
+def _entries(cache: Path) -> dict[str, list[Path]]:
+    """Return name of an entry → its index, copy and lock, of which some may be missing."""
+    names = sorted(os.listdir(cache)) if cache.is_dir() else []
+    stems = [result[1] for name in names if (result := _NAME.fullmatch(name))]
+    return {stem: [cache / f"{stem}{suffix}" for suffix in _SUFFIXES] for stem in stems}
 
 
 def _size(path: Path) -> int:
@@ -149,8 +147,7 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _is_wanted(cache: Path, stem: str, days: float) -> bool:
-    index, copy, *_ = _files(cache, stem)
+def _is_wanted(index: Path, copy: Path, *, days: float) -> bool:
     stored = _stored(index)
     try:
         if stored is None:

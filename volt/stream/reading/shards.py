@@ -122,7 +122,6 @@ def open_id_shard(
     """
     data, index = (prefix_of(path) + ending for ending in (BIN, IDX))
     with as_stream_errors(data):
-        check_is_file(data)
         if not exists(index):
             remedy = "restore it, or write both with `volt binarize`"
             raise StreamError(f"{shown_path(data)}: no {shown_path(index)} says where its sentences are; {remedy}")
@@ -219,7 +218,7 @@ def probable_pairs(paths: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _shapes(path: str) -> Iterator[tuple[str, str]]:
-    """Yield the path with a gap in place of a language code, and that code, for each code in it."""
+    """Yield, for each language code in a path, the path without the code, and the code."""
     name = _PACKED.sub("", path)
     codes = [result for result in _CODE.finditer(name) if result[1] in _CODES]
     for place, result in enumerate(codes):

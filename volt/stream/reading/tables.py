@@ -13,6 +13,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
+from itertools import accumulate
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from volt.errors import ConfigError, CorpusError, StreamError, quoted, shown, sh
 from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE, long_line_error
 from volt.files.remote_files import local_copy
 from volt.files.small_files import read_start
-from volt.stream.reading.shard import Facts, Shard, as_stream_errors, check_is_file, noted, shifting_lines
+from volt.stream.reading.shard import Facts, Shard, as_stream_errors, noted, shifting_lines
 from volt.stream.reading.shard_cache import Index, cached_index
 from volt.stream.reading.text_shard import PARQUET, cut_lines, lines_of, split_lines
 from volt.stream.transforms.column import Column
@@ -252,11 +253,8 @@ def _problem(line: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None
 
 def _barred(row: Mapping[str, Any], key: str) -> str | None:
     """Return the first section of a dotted key whose value is neither an object nor null, if any."""
-    parts = key.split(".")
-    for n in range(1, len(parts)):
-        if not isinstance(_value(row, ".".join(parts[:n])), dict | None):
-            return ".".join(parts[:n])
-    return None
+    prefixes = accumulate(key.split(".")[:-1], "{}.{}".format)
+    return next((one for one in prefixes if not isinstance(_value(row, one), dict | None)), None)
 
 
 def _is_text(value: object) -> bool:
@@ -288,7 +286,6 @@ def open_table(
         raise ConfigError(f"fields is empty; {_FIELDS}")
     values = {arguments.text(name, "fields"): arguments.text(key, f"fields[{name!r}]") for name, key in fields.items()}
     with as_stream_errors(path):
-        check_is_file(path)
 
         def make(copy: Path) -> Index:
             is_parquet = read_start(path, 4, kind=StreamError) == PARQUET

@@ -19,12 +19,12 @@ from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE
 from volt.files.remote import has_ranges
 from volt.files.small_files import read_start
 from volt.files.utf8 import is_utf8_array
-from volt.stream.reading.shard import Facts, Packing, Shard, as_stream_errors, check_is_file, noted, stamp_of
+from volt.stream.reading.shard import Facts, Packing, Shard, as_stream_errors, noted, stamp_of
 from volt.stream.reading.shard_cache import Index, cached_index
 from volt.stream.transforms.column import Column, line_ends_of
 from volt.urls import url_of
 
-SMALL = 1 << 20  # bytes; the index of a smaller plain file is faster made than looked up
+SMALL = 1 << 20  # bytes; indexing a smaller plain file is faster than reading its index from the cache
 _READ_SIZE = 1 << 20
 _RETURN = 0x0D
 PARQUET = b"PAR1"  # the first bytes of a Parquet file
@@ -81,7 +81,6 @@ def open_text(
 ) -> TextShard:
     """Index a text file, or load its index from the cache; options as for `open_shard`."""
     with as_stream_errors(path):
-        check_is_file(path)
         head, url = read_start(path, 8), url_of(path)
         if head.startswith(PARQUET):
             raise StreamError(f"{shown_path(path)}: is a Parquet file; name its columns by `fields`")

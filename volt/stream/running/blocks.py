@@ -100,7 +100,7 @@ def _lines(batch: Batch) -> Iterator[bytes]:
 
 
 N_SAMPLED = 256  # lines of a block whose fields are counted
-Form = Literal["lines", "columns"]  # of what blocks hold
+Form = Literal["lines", "columns"]  # the content of blocks
 _NO_LINES = np.zeros(0, np.uint8), np.zeros(0, np.int64)
 Step = tuple[str, Batch, Batch]  # name, lines before and after it
 _MISTAKES = re.compile(r": (TypeError|NameError|AttributeError|UnboundLocalError|ImportError|ModuleNotFoundError): ")

@@ -54,7 +54,7 @@ class Engine:
         self.rank, self.world = configuration["rank"], configuration["world"]
         self.n_workers, self.start_method, self.time_limit = n_workers, start_method, time_limit
         self._mixture = Mixture(self._weights())
-        self._form: Form = "lines"  # what blocks hold that are computed from now on
+        self._form: Form = "lines"  # the content of blocks computed from now on
         self._blocks: Prefetcher | None = None  # None until a block is needed
         self._pid = os.getpid()  # of the process that started the workers
         self._n_recalled, self._run = recall, 0  # the run counts what makes iterators stale
@@ -351,7 +351,7 @@ class _Run:
 
 
 class StateHistory:
-    """The turns of the last `n_lines` lines, and the states before some of them."""
+    """The source of each of the last `n_lines` lines, and some states, from which the others are computed."""
 
     def __init__(self, n_lines: int) -> None:
         self._n_lines, self._n_openings = n_lines, 0

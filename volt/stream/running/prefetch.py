@@ -28,7 +28,7 @@ from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import OpenSource
 from volt.stream.running.blocks import Address, ComputedBlock, Form, compute_block
 
-PATIENCE = 0.1  # seconds between looks at signals: some libraries keep a wait from being interrupted
+PATIENCE = 0.1  # seconds between checks for signals, which do not interrupt a wait in some libraries
 _GRACE = 2.0  # seconds that threads have to end their block
 Job = tuple[int, Address]  # the number of a source, and the address of one of its blocks
 Done = tuple[int, Address, ComputedBlock]
@@ -72,7 +72,7 @@ class _Queue:
 
 
 class Prefetcher:
-    """Requests as many blocks of each pool as keep its workers busy.
+    """Requests enough blocks from each pool to keep its workers busy.
 
     queues: the addresses of each source's blocks
     pools: the pool of each source
@@ -200,16 +200,14 @@ class Threads:
         result = list[Done]()
         with suppress(Empty):
             while True:
-                result.append(self._taken(self._done.get(timeout=timeout) if timeout else self._done.get_nowait()))
+                done = self._done.get(timeout=timeout) if timeout else self._done.get_nowait()
+                if isinstance(done, str):
+                    self.close()
+                    raise StreamError(f"a worker failed:\n{done}")
+                self._n_requested -= 1
+                result.append(done)
                 timeout = 0.0
         return result
-
-    def _taken(self, done: Done | str) -> Done:
-        if isinstance(done, str):
-            self.close()
-            raise StreamError(f"a worker failed:\n{done}")
-        self._n_requested -= 1
-        return done
 
     def _work(self) -> None:
         while not self._closed and (job := self._jobs.get()) is not None:

@@ -51,7 +51,7 @@ class Cursor:
     offset: lines of that part already delivered.
     chunk, before: the chunk that contains the line, and the number of lines in earlier chunks of the part.
     deal: the rest of the epochs that began under a different number of ranks.
-    grown: (epoch, n_lines) pairs: the lines of the source before lines were appended in that epoch.
+    grown: (epoch, n_lines) pairs: in that epoch, lines were appended to the source, which had n_lines before.
     """
 
     lines: int = 0
@@ -81,8 +81,9 @@ class State:
     """The position of a stream, and the fingerprints of everything that its lines depend on.
 
     n: lines delivered so far.
-    since, base, ended: the line of the last change of sources, ranks or weights; each source's lines there; and
-        ended sources.
+    since: the line at which sources, ranks or weights last changed.
+    base: source name → its lines before line `since`.
+    ended: the names of ended sources.
     accepted: accepted differences from the first configuration.
     merged: the number of merged states; 0 for a rank's own.
     """
@@ -223,7 +224,7 @@ class FaultCounts:
 
 
 class Opening(NamedTuple):
-    """A block of a source that is opened at line n of the stream.
+    """A block of a source, first read at line n of the stream.
 
     cursor: the position at the start of the block, or a restored position in it.
     counts: lines read for the block, unless already counted.

@@ -100,7 +100,7 @@ def source_summaries(
 
 @dataclass(frozen=True, slots=True)
 class SourcePasses:
-    """The part of a source in a virtual epoch: its lines, passes, and shares."""
+    """One source's lines, passes and shares in a virtual epoch."""
 
     lines: int
     passes: int
