@@ -176,7 +176,7 @@ def _truncated(folder: Path) -> None:
 
 
 FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
-    "no index": (_without_index, r"a\.bin: no .*a\.idx says where its sentences are; restore it, or write both with"),
+    "no index": (_without_index, r"a\.bin: its index .*a\.idx is missing; restore it, or write both with"),
     "shorter": (_shorter, r"a\.bin: has \d+ bytes, and .*a\.idx says \d+; restore it"),
     "truncated": (_truncated, r"a\.idx: has \d+ bytes; 40 sentences need 506"),
 }
@@ -202,7 +202,7 @@ def test_the_file_that_is_missing_is_named(tmp_path: Path, name: str) -> None:
     write_lines(tmp_path / "b.txt", ["x"] * len(LINES))
     (tmp_path / "a.idx").unlink()
     (tmp_path / "s.yaml").write_text(f"sources: {{s: {{pair: {{src: {name}, tgt: b.txt}}}}}}\n")
-    with pytest.raises(StreamError, match=r"a\.bin: no .*a\.idx says where its sentences are; restore it"):
+    with pytest.raises(StreamError, match=r"a\.bin: its index .*a\.idx is missing; restore it"):
         Stream.from_config(tmp_path / "s.yaml", cache=tmp_path / "cache")
 
 

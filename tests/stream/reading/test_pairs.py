@@ -39,7 +39,7 @@ def test_a_pair_is_its_files_side_by_side(
     paths["tgt"].write_bytes(PACKERS[packer](whole if ends or others[-1:] == [""] else whole.removesuffix(b"\r\n")))
     pair = {name: str(path) for name, path in paths.items()}
     if len(some) != len(others):
-        message = rf"a\.de has {len(some)} lines?, .*a\.en has {len(others)} lines?; files of a pair need equally many"
+        message = rf"a\.de has {len(some)} lines?, .*a\.en has {len(others)} lines?; files of a pair must have the same"
         with pytest.raises(StreamError, match=message):
             open_pair(pair, split_lines=piece, cache=tmp_path / "cache")
         return

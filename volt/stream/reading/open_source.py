@@ -97,7 +97,7 @@ class OpenSource:
 
     @property
     def block_lines(self) -> int:
-        """The number of lines in each block of an epoch; the last block may have fewer."""
+        """The lines in each block; an epoch's last block may have fewer."""
         by_memory = max(1, self.source.block_bytes * self.n_lines // max(1, self.n_bytes))
         return min(self.source.block_lines, by_memory)
 
@@ -224,9 +224,8 @@ def open_source(
 
 def groups_of(source: Source) -> list[tuple[str, ...]]:
     if source.names and not source.keys:
-        size = len(source.names)
-        paths = tuple(map(bin_of, source.paths))
-        return [paths[first : first + size] for first in range(0, len(paths), size)]
+        paths = map(bin_of, source.paths)
+        return list(zip(*[paths] * len(source.names), strict=True))
     try:
         return [(path,) for path in bins_of(expand(map(bin_of, source.paths)))]
     except CorpusError as error:

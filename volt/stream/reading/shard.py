@@ -77,7 +77,7 @@ class Segments:
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any], path: str, copy: Path) -> Segments:
-        """Return the segments of an unchanged file. Raises StreamError if the file or its copy has changed."""
+        """Return the stored segments. Raises StreamError if the file or its copy has changed."""
         values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in record.items()
         }
@@ -237,7 +237,7 @@ def as_stream_errors(path: str) -> Iterator[None]:
         raise StreamError(str(error)) from error
     except (OutputError, OSError) as error:
         remedy = "name another cache folder"
-        raise StreamError(f"{shown_path(path)}: no index can be kept ({error}); {remedy}") from error
+        raise StreamError(f"{shown_path(path)}: its index cannot be stored ({error}); {remedy}") from error
 
 
 def shifting_lines(columns: Sequence[Column]) -> dict[int, str]:

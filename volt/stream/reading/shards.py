@@ -90,7 +90,7 @@ def open_pair(pair: Mapping[str, str], **options: Any) -> PairShard:
             first, other = (
                 f"{shown_path(one.paths[0])} has {counted(one.n_lines, 'line')}" for one in (sides[0], side)
             )
-            raise StreamError(f"{first}, {other}; files of a pair need equally many: align them")
+            raise StreamError(f"{first}, {other}; files of a pair must have the same number of lines; align them")
     names, facts = tuple(pair), [side.facts for side in sides]
     merged = Facts(
         n_bytes=sum(one.n_bytes for one in facts),
@@ -124,7 +124,7 @@ def open_id_shard(
     with as_stream_errors(data):
         if not exists(index):
             remedy = "restore it, or write both with `volt binarize`"
-            raise StreamError(f"{shown_path(data)}: no {shown_path(index)} says where its sentences are; {remedy}")
+            raise StreamError(f"{shown_path(data)}: its index {shown_path(index)} is missing; {remedy}")
         check_is_file(index)
         make = partial(_indexed, data, index, split_lines, max_line)
         return IdShard(*cached_index([data, index], make, cache=cache, max_line=max_line, key=["ids", split_lines]))

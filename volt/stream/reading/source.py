@@ -24,7 +24,7 @@ from volt.stream.transforms.transform import MOST_COPIES, Transform
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """Conditions that a line must fulfil to be fit.
+    """Conditions of a fit line.
 
     min_fields, max_fields: limits of the number of fields.
     max_chars: maximum number of characters.

@@ -242,7 +242,7 @@ def _problem(line: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None
         return 'no JSON object, such as {"src": "ein Haus"}; fix the line'
     for key in keys:
         if (barred := _barred(row, key)) is not None:
-            return f"{quoted(barred)} is not an object, so that {quoted(key)} leads nowhere; fix the line"
+            return f"{quoted(barred)} is not an object, so {quoted(key)} does not exist; fix the line"
         value = _value(row, key)
         if value is not None and not (_is_ids(value) if are_ids.get(key) else _is_text(value)):
             wanted = "a list of whole numbers, as its first value is" if are_ids.get(key) else "text"

@@ -260,8 +260,6 @@ def _of_any_epoch(source: OpenSource, run: _Run) -> tuple[Batch, NDArray[np.int6
 
 
 class _WatchedRng:
-    """A `LineRng` that records its uses."""
-
     def __init__(self, rng: LineRng, uses: list[str]) -> None:
         self._rng, self._uses = rng, uses
 

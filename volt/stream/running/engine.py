@@ -351,7 +351,7 @@ class _Run:
 
 
 class StateHistory:
-    """The source of each of the last `n_lines` lines, and some states, from which the others are computed."""
+    """The sources of the last `n_lines` lines, and the states to count from."""
 
     def __init__(self, n_lines: int) -> None:
         self._n_lines, self._n_openings = n_lines, 0

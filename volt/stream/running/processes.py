@@ -69,7 +69,9 @@ class Processes:
         self._is_spawned, remedy = start_method == "spawn", "use n_workers=0" + " and no time_limit" * bool(time_limit)
         context = mp.get_context("spawn") if self._is_spawned else mp.get_context("fork")
         try:
-            self._start(context, pickle.dumps((tuple(sources), policy, form)), n)
+            task = pickle.dumps((tuple(sources), policy, form))
+            for _ in range(n):
+                self._workers.append(_started(context, task))
         except BaseException as error:
             self.close()
             if isinstance(error, pickle.PicklingError | AttributeError | TypeError):
@@ -79,16 +81,6 @@ class Processes:
             else:
                 raise
             raise StreamError(f"{problem} ({error}); {remedy}") from error
-
-    def _start(self, context: SpawnContext | ForkContext, task: bytes, n_workers: int) -> None:
-        for _ in range(n_workers):
-            ours, theirs = context.Pipe()
-            step = context.RawValue("i", _STARTING)
-            arguments = (task, theirs, os.getpid(), step)
-            process = context.Process(target=_serve, args=arguments, daemon=True, name="volt-stream")
-            process.start()
-            theirs.close()
-            self._workers.append(_Worker(process, ours, step))
 
     @property
     def has_room(self) -> bool:
@@ -156,6 +148,16 @@ class Processes:
         for worker in workers:
             worker.process.join(_GRACE)
         self._workers.clear()
+
+
+def _started(context: SpawnContext | ForkContext, task: bytes) -> _Worker:
+    ours, theirs = context.Pipe()
+    step = context.RawValue("i", _STARTING)
+    arguments = (task, theirs, os.getpid(), step)
+    process = context.Process(target=_serve, args=arguments, daemon=True, name="volt-stream")
+    process.start()
+    theirs.close()
+    return _Worker(process, ours, step)
 
 
 def _serve(task: bytes, link: Connection, parent: int, step: Any) -> None:

@@ -13,14 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
 from volt.errors import StreamError
-from volt.stream.reading.error_policy import kind_of
 from volt.stream.reading.open_source import Growth
 from volt.stream.reading.sampler import BlockRange, Deal, Remains, remains_of
 from volt.stream.running.stored_values import (
@@ -33,10 +32,6 @@ from volt.stream.running.stored_values import (
     text,
     whole,
 )
-
-if TYPE_CHECKING:
-    from volt.stream.running.blocks import ComputedBlock
-
 
 FORMAT = "volt.stream"
 VERSION = 3
@@ -51,7 +46,7 @@ class Cursor:
     offset: lines of that part already delivered.
     chunk, before: the chunk that contains the line, and the number of lines in earlier chunks of the part.
     deal: the rest of the epochs that began under a different number of ranks.
-    grown: (epoch, n_lines) pairs: in that epoch, lines were appended to the source, which had n_lines before.
+    grown: see `OpenSource`.
     """
 
     lines: int = 0
@@ -165,22 +160,20 @@ def _cursor(stored: Mapping[str, Any], place: str) -> Cursor:
     return Cursor(
         **{name: whole(stored[name], f"{place}.{name}") for name in numbers},
         start=None if stored["start"] is None else whole(stored["start"], f"{place}.start"),
-        deal=tuple(
-            Remains(
-                epoch := whole(remains["epoch"], f"{place}.deal"),
-                _pairs(remains["spans"], f"{place}.deal"),
-                tuple(
-                    BlockRange(
-                        epoch, whole(part["start"], f"{place}.deal"), whole(part["n_lines"], f"{place}.deal"),
-                        _pairs(part["picks"], f"{place}.deal", low=1),
-                    )
-                    for part in remains["begun"]
-                ),
-            )
-            for remains in stored["deal"]
-        ),
+        deal=tuple(_remains(remains, f"{place}.deal") for remains in stored["deal"]),
         grown=_pairs(stored.get("grown", ()), f"{place}.grown", low=1),
     )  # fmt: skip
+
+
+def _remains(stored: Mapping[str, Any], place: str) -> Remains:
+    epoch = whole(stored["epoch"], place)
+    begun = [
+        BlockRange(
+            epoch, whole(part["start"], place), whole(part["n_lines"], place), _pairs(part["picks"], place, low=1)
+        )
+        for part in stored["begun"]
+    ]
+    return Remains(epoch, _pairs(stored["spans"], place), tuple(begun))
 
 
 def _pairs(stored: object, place: str, *, low: int = 0) -> tuple[tuple[int, int], ...]:
@@ -212,10 +205,6 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {  # of the values of a saved s
 class FaultCounts:
     n_read: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, block: ComputedBlock) -> FaultCounts:
-        return cls(block.n_read, Counter(map(kind_of, block.faults)) if block.faults else {})
 
     def added_to(self, state: State) -> State:
         reasons = dict(Counter(state.reasons) + Counter(self.reasons)) if self.reasons else state.reasons

@@ -94,7 +94,7 @@ class Stream(Engine):
         ]  # fmt: skip
         seed, recall = arguments.whole(seed, "seed", low=0), arguments.whole(recall, "recall", low=0)
         policy = ErrorPolicy() if policy is None else arguments.instance(policy, ErrorPolicy, "policy", remedy=_POLICY)
-        cache = None if cache is None else arguments.path(cache, "cache")
+        folder = None if cache is None else Path(arguments.path(cache, "cache"))
         mix = None if mix is None else arguments.instance(mix, Sampling, "mix", remedy=_MIX)
         check_names([source.name for source in sources])
         if not 0 <= arguments.whole(n_workers, "n_workers") <= MOST_WORKERS or start_method not in ("spawn", "fork"):
@@ -104,7 +104,7 @@ class Stream(Engine):
             raise ConfigError(f"time_limit={time_limit}: give seconds, more than 0, or None for any time")
         arguments.choice(ends, "ends", ("stop", "drop"))
         rank, world = check_rank(rank, world)
-        files, folder = files or LoadedFiles(), None if cache is None else Path(cache)
+        files = files or LoadedFiles()
         opened = tuple(
             source if isinstance(source, OpenSource)
             else open_source(source, seed=seed, cache=folder, policy=policy, files=files)
