@@ -146,7 +146,7 @@ def test_a_side_of_ids_goes_with_one_of_text(tmp_path: Path) -> None:
     assert (first.strings()[7], second.strings()[7], second.is_ids) == ("line 7", "7 0 1 2", True)
     assert (shard.paths, shard.is_clean) == ((text, ids, ids.replace(".bin", ".idx")), True)
     short = write_pair(tmp_path / "b", LINES[1:], "u16") + ".bin"
-    with pytest.raises(StreamError, match=r"a\.txt has 40 lines, .*b\.bin has 39 lines; files of a pair need equally"):
+    with pytest.raises(StreamError, match=r"a\.txt has 40 lines, .*b\.bin has 39 lines; files of a pair must have"):
         open_pair({"text": text, "ids": short}, split_lines=None, cache=tmp_path / "cache")
 
 
