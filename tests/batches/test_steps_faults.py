@@ -18,7 +18,7 @@ from volt.batches.windows import bits_of
 from volt.errors import ConfigError, StreamError, VoltError
 from volt.files.threads import patiently
 from volt.stream import Source, Stream
-from volt.stream.running.state import checksum
+from volt.stream.running.stored_values import checksum
 
 State = dict[str, Any]
 

@@ -30,7 +30,7 @@ from volt.errors import ConfigError, StreamError
 from volt.files.threads import can_wait, next_in_thread, patiently
 from volt.stream.reading.sampler import check_rank
 from volt.stream.running.checkpoint import differences
-from volt.stream.running.state import refusal
+from volt.stream.running.stored_values import refusal
 from volt.stream.running.stream import Stream
 from volt.stream.tasks.task import Split
 

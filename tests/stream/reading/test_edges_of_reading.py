@@ -11,7 +11,7 @@ import pytest
 from volt.errors import StreamError
 from volt.files.limits import LongLineError
 from volt.stream import Source, Stream
-from volt.stream.reading.shard import FileShard
+from volt.stream.reading.shard import Shard
 from volt.stream.reading.shards import open_pair, open_shard
 from volt.stream.reading.text_shard import lines_of
 
@@ -57,5 +57,5 @@ def test_a_line_that_is_too_long_names_what_a_stream_has(tmp_path: Path) -> None
 
 def test_only_what_can_be_read_can_be_made() -> None:
     """How a piece is read is left to each kind of file, so that none is made that cannot be read."""
-    assert inspect.isabstract(FileShard)
-    assert FileShard.__abstractmethods__ == {"read"}
+    assert inspect.isabstract(Shard)
+    assert Shard.__abstractmethods__ == {"read"}

@@ -53,7 +53,7 @@ def test_pieces_hold_the_sentences_whatever_their_numbers(
     whole = open_id_shard(f"{plain}.idx", split_lines=None, cache=cache)
     for shard in (*shards, whole):
         assert _ids(shard) == lines
-        assert (shard.n_lines, shard.digest) == (len(lines), whole.digest)
+        assert (shard.n_lines, shard.facts.digest) == (len(lines), whole.facts.digest)
         assert all(shard.read(number)[0].data.dtype == np.int32 for number in range(len(shard.counts)))
     assert shards[0] == shards[1]
     assert shards[0].paths == (f"{prefix}.bin", f"{prefix}.idx")
@@ -64,7 +64,7 @@ def test_the_digest_depends_on_ids_and_on_where_sentences_end(tmp_path: Path) ->
     kinds = ([[1, 2], [3]], [[1], [2, 3]], [[1, 2], [4]], [[1, 2, 3]], [[1, 2], [3], []])
     paths = [write_pair(tmp_path / str(number), lines, "u16") for number, lines in enumerate(kinds)]
     shards = [open_id_shard(f"{path}.bin", split_lines=None, cache=tmp_path / "cache") for path in paths]
-    assert len({shard.digest for shard in shards}) == len(kinds)
+    assert len({shard.facts.digest for shard in shards}) == len(kinds)
 
 
 @pytest.mark.parametrize("name", ["a.bin", "a.idx", "a", "*.bin", "a.*"])
@@ -146,7 +146,7 @@ def test_a_side_of_ids_goes_with_one_of_text(tmp_path: Path) -> None:
     assert (first.strings()[7], second.strings()[7], second.is_ids) == ("line 7", "7 0 1 2", True)
     assert (shard.paths, shard.is_clean) == ((text, ids, ids.replace(".bin", ".idx")), True)
     short = write_pair(tmp_path / "b", LINES[1:], "u16") + ".bin"
-    with pytest.raises(StreamError, match=r"a\.txt has 40 lines, .*b\.bin has 39 lines; files of a pair need equally"):
+    with pytest.raises(StreamError, match=r"a\.txt has 40 lines, .*b\.bin has 39 lines; files of a pair must have"):
         open_pair({"text": text, "ids": short}, split_lines=None, cache=tmp_path / "cache")
 
 
@@ -176,7 +176,7 @@ def _truncated(folder: Path) -> None:
 
 
 FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
-    "no index": (_without_index, r"a\.bin: no .*a\.idx says where its sentences are; restore it, or write both with"),
+    "no index": (_without_index, r"a\.bin: its index .*a\.idx is missing; restore it, or write both with"),
     "shorter": (_shorter, r"a\.bin: has \d+ bytes, and .*a\.idx says \d+; restore it"),
     "truncated": (_truncated, r"a\.idx: has \d+ bytes; 40 sentences need 506"),
 }
@@ -202,7 +202,7 @@ def test_the_file_that_is_missing_is_named(tmp_path: Path, name: str) -> None:
     write_lines(tmp_path / "b.txt", ["x"] * len(LINES))
     (tmp_path / "a.idx").unlink()
     (tmp_path / "s.yaml").write_text(f"sources: {{s: {{pair: {{src: {name}, tgt: b.txt}}}}}}\n")
-    with pytest.raises(StreamError, match=r"a\.bin: no .*a\.idx says where its sentences are; restore it"):
+    with pytest.raises(StreamError, match=r"a\.bin: its index .*a\.idx is missing; restore it"):
         Stream.from_config(tmp_path / "s.yaml", cache=tmp_path / "cache")
 
 

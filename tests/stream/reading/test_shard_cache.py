@@ -57,7 +57,7 @@ def test_an_index_of_another_version_is_made_again(tmp_path: Path, version: int,
     stored["record"]["facts"]["digest"] = "other"
     check = blake2b(json.dumps(stored["record"]).encode(), digest_size=8).hexdigest()
     index.write_text(json.dumps({**stored, "version": version, **({"check": check} if is_right else {})}))
-    assert open_shard(str(path), split_lines=10, cache=cache).digest == first.digest
+    assert open_shard(str(path), split_lines=10, cache=cache).facts.digest == first.facts.digest
 
 
 def test_nothing_is_left_of_a_split_that_failed(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     """Where no index can be kept the error says so and what to do."""
     (tmp_path / "a.gz").write_bytes(gzip.compress(TEXT))
     (tmp_path / "cache").write_bytes(b"")
-    with pytest.raises(StreamError, match=r"no index can be kept .*; name another cache folder"):
+    with pytest.raises(StreamError, match=r"its index cannot be stored .*; name another cache folder"):
         open_shard(str(tmp_path / "a.gz"), split_lines=10, cache=tmp_path / "cache")
 
 
@@ -114,7 +114,11 @@ def test_a_garbled_index_is_made_again(tmp_path: Path, data: st.DataObject) -> N
     garbled[data.draw(st.integers(0, len(garbled) - 1))] = data.draw(st.integers(0, 255))
     index.write_bytes(garbled)
     again = open_shard(str(path), split_lines=30, cache=cache)
-    assert (again.counts, again.digest, again.n_bytes) == (first.counts, first.digest, first.n_bytes)
+    assert (again.counts, again.facts.digest, again.facts.n_bytes) == (
+        first.counts,
+        first.facts.digest,
+        first.facts.n_bytes,
+    )
     assert all_lines(again) == split_lines(TEXT)
 
 

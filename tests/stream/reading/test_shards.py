@@ -29,7 +29,7 @@ def test_pieces_hold_the_lines_of_a_file(tmp_path: Path, packer: str, piece: int
     assert [line.decode() for line in all_lines(shard)] == LINES
     assert set(shard.counts[:-1]) <= {piece}
     (tmp_path / "b.tsv").write_bytes(TEXT)
-    assert shard.digest == open_shard(str(tmp_path / "b.tsv"), split_lines=3).digest
+    assert shard.facts.digest == open_shard(str(tmp_path / "b.tsv"), split_lines=3).facts.digest
 
 
 @settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -76,7 +76,7 @@ def test_lines_do_not_depend_on_how_a_file_is_cut(tmp_path: Path, parts: list[by
     whole, cut = (open_shard(str(path), split_lines=size) for size in (None, piece))
     text = data.removeprefix(b"\xef\xbb\xbf")
     assert all_lines(whole) == all_lines(cut) == (split_lines(text) if text else [])
-    assert whole.digest == cut.digest
+    assert whole.facts.digest == cut.facts.digest
 
 
 @pytest.mark.parametrize("make", ["pipe", "socket", "device", "folder"])
@@ -115,5 +115,5 @@ def test_shards_go_to_other_processes(tmp_path: Path) -> None:
     ]
     for shard in shards:
         again = pickle.loads(pickle.dumps(shard))
-        assert (again, again.names, again.digest) == (shard, shard.names, shard.digest)
+        assert (again, again.names, again.facts.digest) == (shard, shard.names, shard.facts.digest)
         assert list(map(column_lines, again.read(1))) == list(map(column_lines, shard.read(1)))

@@ -68,7 +68,7 @@ def test_spaces_around_objects_are_allowed(tmp_path: Path) -> None:
 def test_a_key_that_leads_through_a_text_is_named_with_its_line(tmp_path: Path) -> None:
     """A dot leads into an object, in each line."""
     lines = b'{"a": {"q": "x"}}\n' * 6 + b'{"a": "flat"}\n'
-    with pytest.raises(StreamError, match=r"t:7: 'a' is not an object, so that 'a\.q' leads nowhere; fix the line"):
+    with pytest.raises(StreamError, match=r"t:7: 'a' is not an object, so 'a\.q' does not exist; fix the line"):
         opened(tmp_path, lines, src="a.q")
 
 

@@ -65,7 +65,7 @@ def test_tables_hold_their_rows(tmp_path: Path, rows: list[Row], packer: str, as
     for shard in shards:
         assert read_rows(shard) == [(row["id"], row["text"]["de"], row["ids"]) for row in rows]
         assert (shard.names, shard.n_lines) == (tuple(FIELDS), len(rows))
-    assert len({(shard.digest, shard.n_bytes, shard.facts.longest) for shard in shards}) == 1
+    assert len({(shard.facts.digest, shard.facts.n_bytes, shard.facts.longest) for shard in shards}) == 1
     assert set(shards[0].counts[:-1]) <= {piece}
     assert shards[3].counts == tuple(min(4, len(rows) - start) for start in range(0, len(rows), 4))
 

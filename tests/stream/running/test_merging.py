@@ -35,7 +35,7 @@ class Rank:
         self._state, self._cursor = State(0, {"a": Cursor()}, self._configuration, 0, {"a": 0}), Cursor()
 
     def restore(self, stored: dict[str, Any]) -> Rank:
-        self._state = continued(State.from_json(stored), self._configuration).state
+        self._state, _ = continued(State.from_json(stored), self._configuration)
         self._cursor = self._state.cursors["a"]
         return self
 
@@ -216,7 +216,7 @@ def test_other_weights_are_accepted_by_name() -> None:
     assert accepted == ("other weights from line 6 on",)
     assert (found.since, found.base, found.accepted) == (6, {"a": 2, "b": 4}, ("weights",))
     assert found.configuration == new
-    assert continued(found, new).state.accepted == ("weights",)
+    assert continued(found, new)[0].accepted == ("weights",)
     assert continued(state, old, accept=("weights",)) == (state, ())
     with pytest.raises(StreamError, match=r"seed: 1 in the state, 2 here; restore it there, or start anew$"):
         continued(state, {**new, "seed": 2}, accept=["weights"])

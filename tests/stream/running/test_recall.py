@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from volt.errors import StreamError
 from volt.stream.reading.sampler import BlockRange
-from volt.stream.running import state as recalling
-from volt.stream.running.state import Cursor, FaultCounts, Opening, State, StateHistory, advanced
+from volt.stream.running import engine as recalling
+from volt.stream.running.engine import StateHistory
+from volt.stream.running.state import Cursor, FaultCounts, Opening, State, advanced
 
 N_LINES = 1 << 23
 NONE = State(0, {"a": Cursor(), "b": Cursor()}, {})

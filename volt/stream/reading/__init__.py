@@ -1,1 +1,1 @@
-"""Shards → blocks of lines in an order that a seed fixes; faults of lines and what to do about them."""
+"""Read shards as blocks of lines, in an order that follows from a seed; handle unfit lines."""

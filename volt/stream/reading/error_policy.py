@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ from volt.errors import ConfigError, OutputError, StreamError, shown_path
 from volt.urls import url_of
 
 OnFault = Literal["raise", "skip", "quarantine"]
-MIN_READ = 1000  # lines; a share of fewer says nothing
+MIN_READ = 1000  # lines; max_share is not checked before
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class ErrorPolicy:
 
     on_fault: what to do with an unfit line, or a file that cannot be opened: "raise" stops, "skip" skips and counts it,
         "quarantine" also writes it to a file.
-    quarantine: that file; one JSON line with place, reason and text is appended for each fault.
+    quarantine: the file to which unfit lines are appended, as JSON lines with place, reason and text.
     max_faults: the maximum number of unfit lines.
     max_share: the maximum share of unfit lines, once 1,000 lines have been read.
 
@@ -65,14 +66,10 @@ class ErrorPolicy:
             raise ConfigError(f"on_fault={self.on_fault!r} needs a quarantine file, and only it; name one")
         if self.quarantine is not None:
             arguments.path(self.quarantine, "quarantine")
-        most, share = (
-            arguments.whole(self.max_faults or 0, "max_faults"),
-            arguments.number(self.max_share or 0, "max_share"),
-        )
-        if most < 0 or not 0 <= share <= 1:
-            raise ConfigError(
-                f"max_faults={self.max_faults}, max_share={self.max_share}: give counts, and shares 0 to 1"
-            )
+        most = arguments.whole(self.max_faults or 0, "max_faults")
+        if most < 0 or not 0 <= arguments.number(self.max_share or 0, "max_share") <= 1:
+            limits = f"max_faults={self.max_faults}, max_share={self.max_share}"
+            raise ConfigError(f"{limits}: give counts, and shares 0 to 1")
 
 
 def kind_of(fault: Fault) -> str:
@@ -81,15 +78,15 @@ def kind_of(fault: Fault) -> str:
 
 
 def check_quarantine(path: str) -> None:
-    if url_of(path):
-        raise OutputError(f"{shown_path(path)}: cannot be appended to: it is not a file of this machine; name one")
     folder = os.path.dirname(os.path.realpath(path))
-    if os.path.isdir(path):
-        raise OutputError(f"{path}: cannot be appended to: it is a folder; name a file")
-    if not os.path.isdir(folder):
-        raise OutputError(f"{path}: cannot be appended to: no such folder; make the folder, or name another")
-    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
-        raise OutputError(f"{path}: cannot be appended to: permission denied; free it, or name another")
+    problems = {
+        "it is not a file of this machine; name one": url_of(path),
+        "it is a folder; name a file": os.path.isdir(path),
+        "no such folder; make the folder, or name another": not os.path.isdir(folder),
+        "permission denied; free it, or name another": not os.access(path if os.path.exists(path) else folder, os.W_OK),
+    }
+    for problem in (problem for problem, is_present in problems.items() if is_present):
+        raise OutputError(f"{shown_path(path)}: cannot be appended to: {problem}")
 
 
 def is_held(path: str | None) -> bool:
@@ -103,7 +100,7 @@ class FaultCounter:
     policy: ErrorPolicy
     n_read: int = 0
     n_faults: int = 0
-    reasons: dict[str, int] = field(default_factory=dict)
+    reasons: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         if self.policy.quarantine is not None:
@@ -112,28 +109,23 @@ class FaultCounter:
     def charge(self, *, n_read: int, faults: Sequence[Fault]) -> None:
         self.n_read += n_read
         self.n_faults += len(faults)
-        for fault in faults:
-            kind = kind_of(fault)
-            self.reasons[kind] = self.reasons.get(kind, 0) + 1
+        self.reasons.update(map(kind_of, faults))
         if not faults:
             return
-        self._quarantine(faults)
-        last, policy = faults[-1], self.policy
-        bounds = {"max_faults": policy.max_faults, "max_share": policy.max_share}
-        too_many = policy.max_faults is not None and self.n_faults > policy.max_faults
-        large = policy.max_share is not None and self.n_faults > policy.max_share * self.n_read >= 0
-        if too_many or (large and self.n_read >= MIN_READ):
-            name = "max_faults" if too_many else "max_share"
-            result = f"unfit lines: {self.n_faults} of {self.n_read}, more than {name}={bounds[name]} allows"
+        if self.policy.quarantine is not None:
+            self._quarantine(self.policy.quarantine, faults)
+        last, most, share = faults[-1], self.policy.max_faults, self.policy.max_share
+        exceeded = f"max_faults={most}" if most is not None and self.n_faults > most else ""
+        if not exceeded and share is not None and self.n_read >= MIN_READ and self.n_faults > share * self.n_read:
+            exceeded = f"max_share={share}"
+        if exceeded:
+            result = f"unfit lines: {self.n_faults} of {self.n_read}, more than {exceeded} allows"
             raise StreamError(f"{last.place}: {last.reason}; {result}; fix the data")
 
-    def _quarantine(self, faults: Sequence[Fault]) -> None:
-        if self.policy.quarantine is None:
-            return
+    def _quarantine(self, path: str, faults: Sequence[Fault]) -> None:
         rows = [{"place": fault.place, "reason": fault.reason, "line": fault.text} for fault in faults]
         try:
-            with Path(self.policy.quarantine).open("a", encoding="utf-8") as file:
+            with Path(path).open("a", encoding="utf-8") as file:
                 file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
         except OSError as error:
-            reason = error.strerror or str(error)
-            raise OutputError(f"{self.policy.quarantine}: cannot be appended to ({reason}); free it") from error
+            raise OutputError(f"{path}: cannot be appended to ({error.strerror or error}); free it") from error

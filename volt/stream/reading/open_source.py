@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable
-from dataclasses import replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,10 +36,8 @@ from volt.stream.transforms.transform import (
 from volt.stream.transforms.transform import files as files_of
 from volt.urls import bare
 
-SMALL = 1 << 16  # bytes of a source whose lines are kept in memory
-CHUNK_LINES = 1 << 10  # that are handed to Python code at a time, which costs as much as a hundred light calls
+CHUNK_LINES = 1 << 10  # per call of Python code; a call costs as much as a hundred light calls
 
-T = TypeVar("T")
 Growth = tuple[tuple[int, int], ...]
 
 
@@ -49,40 +46,37 @@ def fingerprint(value: object) -> str:
     return blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
+@dataclass(eq=False, repr=False)
 class OpenSource:
     """A source whose files are indexed; no file stays open between two reads.
 
     faults: files skipped by the error policy.
     stamps: paths, sizes and times of change of its transforms' files.
-    grown: (epoch, n_lines) pairs: the lines of the source before lines were appended in that epoch.
+    grown: (epoch, n_lines) pairs: in that epoch, lines were appended to the source, which had n_lines before.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        shards: tuple[Shard, ...],
-        seed: int,
-        faults: tuple[Fault, ...] = (),
-        stamps: tuple[tuple[str, Stamp], ...] = (),
-        files: LoadedFiles | None = None,
-        grown: Growth = (),
-    ) -> None:
-        self.source, self.shards, self.seed, self.faults, self.stamps = source, shards, seed, faults, stamps
-        self.grown = grown
-        self.files = files or LoadedFiles()
-        sizes = [shard.sizes for shard in shards]
+    source: Source
+    shards: tuple[Shard, ...]
+    seed: int
+    faults: tuple[Fault, ...] = ()
+    stamps: tuple[tuple[str, Stamp], ...] = ()
+    files: LoadedFiles = field(default_factory=LoadedFiles)
+    grown: Growth = ()
+
+    def __post_init__(self) -> None:
+        sizes = [np.array(shard.counts, np.int64) for shard in self.shards]
         self.sizes: NDArray[np.int64] = np.concatenate(sizes)  # (n_pieces,) lines
         self.shard_starts: NDArray[np.int64] = np.cumsum([0, *map(len, sizes)])  # (n_shards + 1,) first pieces
         self.line_starts: NDArray[np.int64] = np.cumsum([0, *self.sizes])  # (n_pieces + 1,) first lines
-        self._orders, self._pieces, self._parts, self._epoch = (
-            SharedCache(most=4),
-            SharedCache(most=1),
-            SharedCache(most=1),
-            SharedCache(most=2),
-        )
+        self.n_lines = int(self.sizes.sum())  # in an epoch
+        self.n_bytes = sum(shard.facts.n_bytes for shard in self.shards)
+        self.is_utf8 = all(shard.facts.is_utf8 for shard in self.shards)
+        self.is_clean = all(shard.is_clean for shard in self.shards)
+        self.layouts, self.parts, self.epochs = SharedCache(most=4), SharedCache(most=1), SharedCache(most=2)
+        self._pieces = SharedCache(most=1)
 
     def __reduce__(self) -> tuple[type[OpenSource], tuple[object, ...]]:
-        return OpenSource, (self.source, self.shards, self.seed, self.faults, self.stamps, self.files, self.grown)
+        return OpenSource, tuple(getattr(self, one.name) for one in fields(self))
 
     @cached_property
     def transforms(self) -> tuple[Transform, ...]:
@@ -102,27 +96,10 @@ class OpenSource:
         return (*shards, *faults, *(path for path, _ in self.stamps))
 
     @property
-    def n_lines(self) -> int:
-        """Lines in an epoch."""
-        return int(self.sizes.sum())
-
-    @property
-    def n_bytes(self) -> int:
-        return sum(shard.n_bytes for shard in self.shards)
-
-    @property
     def block_lines(self) -> int:
-        """Lines in every block of an epoch but the last."""
+        """The lines in each block; an epoch's last block may have fewer."""
         by_memory = max(1, self.source.block_bytes * self.n_lines // max(1, self.n_bytes))
         return min(self.source.block_lines, by_memory)
-
-    @cached_property
-    def is_utf8(self) -> bool:
-        return all(shard.is_utf8 for shard in self.shards)
-
-    @cached_property
-    def is_clean(self) -> bool:
-        return all(shard.is_clean for shard in self.shards)
 
     @cached_property
     def is_compiled(self) -> bool:
@@ -148,7 +125,7 @@ class OpenSource:
         """The contents that its lines depend on, as JSON values."""
         source = self.source
         return {
-            "lines": fingerprint([[shard.digest, shard.n_lines] for shard in self.shards]),
+            "lines": fingerprint([[shard.facts.digest, shard.n_lines] for shard in self.shards]),
             "names": list(source.names),
             "block_lines": self.block_lines,
             "split_lines": source.split_lines,
@@ -164,57 +141,31 @@ class OpenSource:
             ],
         }
 
-    def weighing(self, weight: float) -> OpenSource:
-        source = replace(self.source, weight=weight)
-        return OpenSource(source, self.shards, self.seed, self.faults, self.stamps, self.files, self.grown)
-
     def growing(self, grown: Growth) -> OpenSource:
         """Return the source including lines appended during its epochs."""
-        if grown == self.grown:
-            return self
-        return OpenSource(self.source, self.shards, self.seed, self.faults, self.stamps, self.files, grown)
+        return self if grown == self.grown else replace(self, grown=grown)
 
     def check_files(self) -> None:
         for path, stamp in self.stamps:
             if stamp_of(path) != stamp:
                 raise StreamError(f"{path}: changed while the stream was running; start the stream anew")
 
-    def cached_part(self, part: BlockRange, read: Callable[[], T]) -> T:
-        """Return the result of `read`, cached until another part is read."""
-        return self._parts.get(part, read)
-
-    @cached_property
-    def is_small(self) -> bool:
-        """True if its transformed lines are cached between epochs."""
-        return self.permutes_late and len(self.sizes) == 1 and self.n_bytes <= SMALL
-
-    def cached_epoch(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """Return the result of `compute` for all lines, cached."""
-        for shard in self.shards:
-            shard.check_unchanged()
-        return self._epoch.get(key, compute)
-
     def piece_place(self, piece: int) -> tuple[Shard, int]:
         shard = int(np.searchsorted(self.shard_starts, piece, side="right")) - 1
         return self.shards[shard], piece - int(self.shard_starts[shard])
 
-    def slices(self, epoch: int, start: int, n_lines: int) -> tuple[Slice, ...]:
-        layout = self._orders.get(epoch, lambda: self._layout(epoch))
-        return read_order(layout, start=start, n_lines=n_lines)
-
-    def _layout(self, epoch: int) -> EpochLayout:
+    def layout(self, epoch: int) -> EpochLayout:
         """Return the pieces in an epoch's order; appended lines come last."""
         appended = [n_lines for last, n_lines in self.grown if epoch <= last]
         n_lines = min(appended, default=self.n_lines)
         n_pieces = int(np.searchsorted(self.line_starts, n_lines))
-        n_rest = len(self.sizes) - n_pieces
         order = np.arange(n_pieces)
         if self.source.shuffle != "none" and n_pieces > 1:
             order = permutation(n_pieces, self.seed, self.name, epoch)
         cut = int(self.line_starts[n_pieces]) - n_lines  # appended lines of the last of these pieces
         sizes = np.concatenate([self.sizes[:n_pieces], [cut], self.sizes[n_pieces:]])
         sizes[n_pieces - 1] -= cut
-        pieces = np.concatenate([order, [n_pieces - 1], np.arange(n_pieces, n_pieces + n_rest)])
+        pieces = np.concatenate([order, [n_pieces - 1], np.arange(n_pieces, len(self.sizes))])
         firsts = np.zeros(len(pieces), np.int64)
         firsts[n_pieces] = sizes[n_pieces - 1]
         return EpochLayout(pieces, firsts, np.cumsum(np.concatenate([sizes[order], sizes[n_pieces:]])))
@@ -224,7 +175,7 @@ class OpenSource:
         piece = int(np.searchsorted(self.line_starts, origin, side="right")) - 1
         shard, number = self.piece_place(piece)
         before = int(self.line_starts[piece - number])
-        return bare(shard.path), origin - before + 1
+        return bare(shard.paths[0]), origin - before + 1
 
     def lines_of(self, part: Slice) -> Batch:
         """Return the lines of a slice. If the slice is part of a piece, the whole piece stays cached."""
@@ -273,9 +224,8 @@ def open_source(
 
 def groups_of(source: Source) -> list[tuple[str, ...]]:
     if source.names and not source.keys:
-        size = len(source.names)
-        paths = tuple(map(bin_of, source.paths))
-        return [paths[first : first + size] for first in range(0, len(paths), size)]
+        paths = map(bin_of, source.paths)
+        return list(zip(*[paths] * len(source.names), strict=True))
     try:
         return [(path,) for path in bins_of(expand(map(bin_of, source.paths)))]
     except CorpusError as error:
@@ -284,15 +234,14 @@ def groups_of(source: Source) -> list[tuple[str, ...]]:
 
 def _shard(source: Source, paths: tuple[str, ...], cache: Path | None) -> Shard:
     options: dict[str, Any] = {"split_lines": source.split_lines, "cache": cache, "max_line": source.max_line or None}
-    if not source.names:
-        return open_shard(paths[0], **options)
-    if source.keys:
-        return open_shard(paths[0], fields=dict(zip(source.names, source.keys, strict=True)), **options)
-    return open_pair(dict(zip(source.names, paths, strict=True)), **options)
+    if source.names and not source.keys:
+        return open_pair(dict(zip(source.names, paths, strict=True)), **options)
+    return open_shard(paths[0], fields=dict(zip(source.names, source.keys, strict=True)) or None, **options)
 
 
 def part_slices(source: OpenSource, part: BlockRange) -> tuple[Slice, ...]:
-    return source.slices(part.epoch, part.start, part.n_lines)
+    layout = source.layouts.get(part.epoch, lambda: source.layout(part.epoch))
+    return read_order(layout, start=part.start, n_lines=part.n_lines)
 
 
 def line_order(source: OpenSource, part: BlockRange, n: int) -> NDArray[np.int64] | None:

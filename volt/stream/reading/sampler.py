@@ -11,8 +11,10 @@ each part its lines. If the number of ranks changes, the new ranks divide the re
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, count
+from itertools import count
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -94,16 +96,10 @@ class BlockRange(NamedTuple):
 
     def left(self, offset: int) -> BlockRange:
         """Return the part without the first `offset` chosen outputs."""
-        low, high = 0, min(first + step * offset for first, step in self.picks)
-        while low < high:  # the least output before which there are so many
-            middle = (low + high) // 2
-            if sum(_before(pick, middle) for pick in self.picks) < offset:
-                low = middle + 1
-            else:
-                high = middle
-        return self._replace(
-            picks=tuple((first + step * _before((first, step), low), step) for first, step in self.picks)
-        )
+        high = min(first + step * offset for first, step in self.picks)
+        low = bisect_left(range(high), offset, key=lambda output: sum(_before(pick, output) for pick in self.picks))
+        picks = ((first + step * _before((first, step), low), step) for first, step in self.picks)
+        return self._replace(picks=tuple(picks))
 
 
 def _before(pick: Pick, output: int) -> int:
@@ -142,9 +138,8 @@ class Remains(NamedTuple):
 
     def since(self, start: int, block_lines: int) -> Remains:
         """Return a rank's share from the part at line `start` on. Raises StreamError if no part starts there."""
-        for place, part in enumerate(self.begun):
-            if part.start == start:
-                return self._replace(begun=self.begun[place:])
+        for place in (place for place, part in enumerate(self.begun) if part.start == start):
+            return self._replace(begun=self.begun[place:])
         for place, (first, end) in enumerate(self.spans):
             if first <= start < end and (start - first) % block_lines == 0:
                 return Remains(self.epoch, ((start, end), *self.spans[place + 1 :]))
@@ -166,7 +161,7 @@ Deal = tuple[Remains, ...]  # the rest of the epochs that had begun, one after t
 
 
 def _between(spans: Iterable[Span], low: int, high: int) -> Iterator[Span]:
-    """Return the spans between two positions, counted through the spans laid end to end."""
+    """Yield the spans from line `low` to line `high`, counted over all spans in sequence."""
     for start, end in spans:
         first, last = max(low, 0), min(high, end - start)
         if first < last:
@@ -223,23 +218,22 @@ def parts(
     """Yield a rank's parts of a source, epoch after epoch.
 
     deal: the rest of begun epochs; whole epochs follow.
-    start: the address of the first part. Raises StreamError if the rank has no part there.
+    start: (epoch, first line) of the first part. Raises StreamError if the rank has no part there.
     """
     first = 0 if start is None else start[0]
-    whole = max(first, deal[-1].epoch + 1 if deal else 0)
-    numbers = count(whole) if epochs is None else range(whole, epochs)
-    dealt = (remains for remains in deal if remains.epoch >= first)
-    for remains in chain(dealt, (Remains(epoch, ((0, n_lines),)) for epoch in numbers)):
+    for epoch in count(first) if epochs is None else range(first, epochs):
+        remains = remains_of(n_lines, deal, epoch)
         share = remains.share(rank, world)
-        if start is not None and remains.epoch == start[0]:
+        if start is not None and epoch == first:
             share = share.since(start[1], block_lines)
         yield from share.parts(block_lines)
 
 
 def remains_of(n_lines: int, deal: Deal, epoch: int) -> Remains:
-    if deal and epoch <= deal[-1].epoch:
-        return next((remains for remains in deal if remains.epoch == epoch), Remains(epoch))
-    return Remains(epoch, ((0, n_lines),))
+    if not deal or epoch > deal[-1].epoch:
+        return Remains(epoch, ((0, n_lines),))
+    remains = deal[bisect_left(deal, epoch, key=attrgetter("epoch"))]
+    return remains if remains.epoch == epoch else Remains(epoch)
 
 
 def check_rank(rank: int, world: int) -> tuple[int, int]:

@@ -8,79 +8,33 @@ from __future__ import annotations
 import os
 import stat
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
-from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt.errors import CorpusError, OutputError, StreamError, shown_path, unreadable
 from volt.files.atomic import write_atomic
 from volt.files.blocks import read_raw
 from volt.files.remote import look, read_range
 from volt.stream.transforms.column import Column
-from volt.urls import bare, is_web, same, url_of
+from volt.urls import url_of
 
 Stamp = tuple[int, int]  # size, time of change
-Identity = tuple[str, int, int, int]  # path, size, and two times of change, of which one cannot be set back
 
 _TAB, _END = 0x09, 0x0A
 _AGAIN = "which cannot be read again and again; write its text to a file first"
-_KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
-
-
-@dataclass(frozen=True, slots=True)
-class Shard(ABC):
-    """Indexed files.
-
-    names: the columns' names; () for a single column of whole lines.
-    counts: lines per piece.
-    n_bytes: bytes of text.
-    digest: the digest of all lines, whatever the compression.
-    is_utf8: all lines are known to be UTF-8.
-    is_clean: no value can shift the fields of its line; see `shifting_lines`.
-    """
-
-    paths: tuple[str, ...]
-    names: tuple[str, ...]
-    counts: tuple[int, ...]
-    n_bytes: int
-    digest: str
-    is_utf8: bool
-    is_clean: bool
-
-    def digests_of(self, n_lines: int) -> tuple[str, ...]:
-        """Return the possible digests of the first lines; () if unknown."""
-        return ()
-
-    @abstractmethod
-    def read(self, piece: int) -> tuple[Column, ...]:
-        """Return the lines of a piece. Raises StreamError if a file has changed."""
-
-    @abstractmethod
-    def check_unchanged(self) -> None: ...
-
-    @property
-    def path(self) -> str:
-        return self.paths[0]
-
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        return np.array(self.counts, np.int64)
-
-    @property
-    def n_lines(self) -> int:
-        return sum(self.counts)
-
-    def place(self, piece: int, index: int) -> tuple[str, int]:
-        return self.path, sum(self.counts[:piece]) + index + 1
-
-
+_KINDS = {
+    stat.S_IFDIR: "a folder; name the files in it",
+    stat.S_IFIFO: f"a pipe, {_AGAIN}",
+    stat.S_IFCHR: f"a device, {_AGAIN}",
+    stat.S_IFBLK: f"a device, {_AGAIN}",
+    stat.S_IFSOCK: f"a socket, {_AGAIN}",
+}
 Packing = Literal["plain", "frames", "whole"]
 
 
@@ -116,49 +70,38 @@ class Segments:
             raise self.changed()
 
     def changed(self) -> StreamError:
-        result = f"{shown_path(self.data_path)}: changed while the stream was running"
-        return StreamError(f"{result}; start the stream anew")
+        return StreamError(f"{shown_path(self.data_path)}: changed while the stream was running; start the stream anew")
 
     def record(self) -> dict[str, Any]:
-        return {**asdict(self), "path": bare(self.path), "data_path": bare(self.data_path)}
+        return {name: value for name, value in asdict(self).items() if name not in ("path", "data_path")}
 
     @classmethod
-    def of_record(cls, record: dict[str, Any], path: str) -> Segments | None:
-        lists = {name: tuple(record[name]) for name in ("ends", "counts", "checks", "stamp")}
-        pieces = cls(**{**record, **lists, "path": path})
-        if pieces.packing != "frames":
-            pieces = cls(**{**pieces.record(), "data_path": path})
-        try:
-            return pieces if stamp_of(pieces.data_path) == pieces.stamp else None
-        except StreamError:
-            return None
+    def of_record(cls, record: Mapping[str, Any], path: str, copy: Path) -> Segments:
+        """Return the stored segments. Raises StreamError if the file or its copy has changed."""
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in record.items()
+        }
+        result = cls(path, str(copy) if record["packing"] == "frames" else path, **values)
+        result.check_unchanged()
+        return result
 
     def _stored(self, piece: int) -> bytes:
         start = self.ends[piece - 1] if piece else 0
+        size, url = self.ends[piece] - start, url_of(self.data_path)
         try:
-            if url := url_of(self.data_path):
-                self.check_unchanged()
-                if self.packing == "whole":
-                    return b"".join(read_raw(url, max_line=None))
-                if len(data := read_range(url, start, self.ends[piece] - start)) < self.ends[piece] - start:
-                    raise self.changed()
-                return data
-            with open(self.data_path, "rb", buffering=0) as file:
-                if stamp_of(file.fileno()) != self.stamp:
+            with nullcontext() if url else open(self.data_path, "rb") as file:
+                if stamp_of(file.fileno() if file else self.data_path) != self.stamp:
                     raise self.changed()
                 if self.packing == "whole":
-                    return b"".join(read_raw(self.data_path, max_line=None))  # known from the index
-                return self._exactly(file.fileno(), start, self.ends[piece] - start)
+                    return b"".join(read_raw(self.data_path, max_line=None))  # the index knows its longest line
+                if file:
+                    file.seek(start)
+                data = file.read(size) if file else read_range(self.data_path, start, size)
         except OSError as error:
             remedy = "it could be when it was indexed: restore it"
             raise unreadable(self.data_path, error, kind=StreamError, remedy=remedy) from error
         except CorpusError as error:
             raise StreamError(str(error)) from error
-
-    def _exactly(self, handle: int, start: int, size: int) -> bytes:
-        data = os.pread(handle, size, start)
-        while len(data) < size and (more := os.pread(handle, size - len(data), start + len(data))):
-            data += more
         if len(data) < size:
             raise self.changed()
         return data
@@ -166,8 +109,8 @@ class Segments:
     def _damaged(self, piece: int) -> StreamError:
         with suppress(OSError):
             os.unlink(self.data_path)
-        result = f"{shown_path(self.path)}: its copy {shown_path(self.data_path)} is damaged in piece {piece}"
-        return StreamError(f"{result} and was deleted; start the stream anew")
+        copy = f"its copy {shown_path(self.data_path)} is damaged in piece {piece} and was deleted"
+        return StreamError(f"{shown_path(self.path)}: {copy}; start the stream anew")
 
     def _edited(self, piece: int) -> StreamError:
         first = sum(self.counts[:piece]) + 1
@@ -220,10 +163,13 @@ def _unpacked(frame: bytes) -> bytes:
 
 
 class Facts(NamedTuple):
-    """Facts about a file's lines.
+    """Facts about the lines of a file, or of line-aligned files.
 
-    longest: bytes of the longest line
-    first_tab: the number, from 1, of the first line that contains a tab, or table row that is not one line; 0 for none
+    longest: bytes of the longest line.
+    first_tab: the number, from 1, of the first line that contains a tab, or table row that is not one line; 0 for none.
+    digest: the digest of all lines, whatever the compression.
+    is_utf8: all lines are known to be UTF-8.
+    dtype: the number type of a file of ids.
     """
 
     n_bytes: int
@@ -231,31 +177,67 @@ class Facts(NamedTuple):
     first_tab: int
     digest: str
     is_utf8: bool = False
+    dtype: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class FileShard(Shard):
-    pieces: Segments
-    facts: Facts
+class Shard(ABC):
+    """Indexed files.
 
-    @classmethod
-    def of(cls, pieces: Segments, facts: Facts, *, names: tuple[str, ...] = (), is_clean: bool = True) -> Self:
-        numbers = pieces.counts, facts.n_bytes, facts.digest, facts.is_utf8
-        return cls((pieces.path,), names, *numbers, is_clean, pieces, facts)
+    files: the pieces of each file.
+    names: the columns' names; () for a single column of whole lines.
+    """
+
+    files: tuple[Segments, ...]
+    facts: Facts
+    names: tuple[str, ...] = ()
+
+    def digests_of(self, n_lines: int) -> tuple[str, ...]:
+        """Return the possible digests of the first lines; () if unknown."""
+        return ()
+
+    @abstractmethod
+    def read(self, piece: int) -> tuple[Column, ...]:
+        """Return the lines of a piece. Raises StreamError if a file has changed."""
 
     def check_unchanged(self) -> None:
-        self.pieces.check_unchanged()
+        for file in self.files:
+            file.check_unchanged()
+
+    @property
+    def pieces(self) -> Segments:
+        return self.files[0]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(file.path for file in self.files)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Lines per piece."""
+        return self.pieces.counts
+
+    @property
+    def n_lines(self) -> int:
+        return sum(self.counts)
+
+    @property
+    def is_clean(self) -> bool:
+        """True if no value can shift the fields of its line; see `shifting_lines`."""
+        return not (self.names and self.facts.first_tab)
 
 
 @contextmanager
 def as_stream_errors(path: str) -> Iterator[None]:
+    """Check a file, and convert the errors of reading it."""
     try:
+        check_is_file(path)
         yield
     except CorpusError as error:
         raise StreamError(str(error)) from error
     except (OutputError, OSError) as error:
-        result = f"{shown_path(path)}: no index can be kept ({error})"
-        raise StreamError(f"{result}; name another cache folder") from error
+        remedy = "name another cache folder"
+        raise StreamError(f"{shown_path(path)}: its index cannot be stored ({error}); {remedy}") from error
 
 
 def shifting_lines(columns: Sequence[Column]) -> dict[int, str]:
@@ -289,17 +271,6 @@ def stamp_of(path: str | int) -> Stamp:
     return status.st_size, status.st_mtime_ns
 
 
-def identity_of(path: str) -> Identity:
-    """Return a file's identity for its index, with a digest instead of a URL's query, which may hold secrets."""
-    if url := url_of(path):
-        size, version = look(url).stamp
-        query = same(url).partition("?")[2] if is_web(url) else ""
-        digest = int.from_bytes(blake2b(query.encode(), digest_size=7).digest()) if query else 0
-        return bare(same(url)), size, version, digest
-    status = os.stat(path)
-    return os.path.abspath(path), status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
 def check_is_file(path: str) -> None:
     """Raise StreamError unless a path is a regular file; "-" is standard input."""
     if path == "-" and not os.path.lexists(path):
@@ -311,7 +282,5 @@ def check_is_file(path: str) -> None:
             mode = os.stat(path).st_mode
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=StreamError) from error
-    if stat.S_ISDIR(mode):
-        raise StreamError(f"{shown_path(path)}: is a folder; name the files in it")
     if kind := _KINDS.get(stat.S_IFMT(mode)):
-        raise StreamError(f"{shown_path(path)}: is {kind}, {_AGAIN}")
+        raise StreamError(f"{shown_path(path)}: is {kind}")

@@ -11,102 +11,77 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from volt.errors import StreamError
 from volt.files.atomic import write_atomic
+from volt.files.remote import look
 from volt.files.temporary import sweep
-from volt.stream.reading.shard import Facts, Identity, Segments, identity_of
-from volt.urls import url_of
+from volt.stream.reading.shard import Facts, Segments
+from volt.urls import bare, is_web, same, url_of
 
-VERSION = 7
+VERSION = 8
 _INDEX, _COPY, _LOCK = _SUFFIXES = (".json", ".lines.lz4", ".lock")
 _NAME = re.compile(rf"([0-9a-f]{{24}})({'|'.join(map(re.escape, _SUFFIXES))})")
-Record = dict[str, Any]
-T = TypeVar("T")
+Identity = tuple[str, int, int, int]  # path, size, and two times of change, of which one cannot be set back
+Index = tuple[tuple[Segments, ...], Facts]
 
 
-@dataclass(frozen=True, slots=True)
-class CacheEntry:
-    """The cache entry of one file. source: its `identity_of`"""
-
-    index: Path
-    source: Identity
-
-    @classmethod
-    def of(cls, cache: Path, source: Identity, *key: object) -> CacheEntry:
-        """Return the entry of a file. key: further JSON values that it depends on"""
-        name = blake2b(json.dumps([VERSION, source, *key]).encode(), digest_size=12).hexdigest()
-        return cls(cache / f"{name}{_INDEX}", source)
-
-    @property
-    def copy(self) -> Path:
-        return self.index.with_suffix(_COPY)
-
-    @property
-    def lock(self) -> Path:
-        return self.index.with_suffix(_LOCK)
-
-    def load(self) -> Record | None:
-        if (stored := _stored(self.index)) is None:
-            return None
-        with suppress(OSError):  # a folder that may only be read can still be used
-            os.utime(self.index)
-        record: Record = stored["record"]
-        return record
-
-    def store(self, record: Record) -> None:
-        values = {"version": VERSION, "check": _check(record), "source": self.source, "record": record}
-        with write_atomic(self.index) as file:
-            file.write(json.dumps(values).encode())
-
-    def cached(self, load: Callable[[Record], T | None], make: Callable[[], tuple[T, Record]]) -> T:
-        """Return the cached result; create it if missing.
-
-        load: converts an index to the result; None if the index does not match its file
-        make: creates the result and its index
-        """
-
-        def current() -> T | None:
-            record = self.load()
-            return None if record is None else load(record)
-
-        if (result := current()) is not None:
-            return result
-        self.index.parent.mkdir(parents=True, exist_ok=True)
-        with locked(self.lock):
-            if (result := current()) is not None:  # another process has just made it
-                return result
-            output, record = make()
-            self.store(record)
-            return output
+def _identity_of(path: str) -> Identity:
+    if url := url_of(path):
+        size, version = look(url).stamp
+        query = same(url).partition("?")[2] if is_web(url) else ""  # it may contain secrets, so a digest represents it
+        digest = int.from_bytes(blake2b(query.encode(), digest_size=7).digest()) if query else 0
+        return bare(same(url)), size, version, digest
+    status = os.stat(path)
+    return os.path.abspath(path), status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-Indexed = tuple[Segments, Facts]
+def cached_index(
+    paths: Sequence[str], make: Callable[[Path], Index], *, cache: Path | None, max_line: int | None,
+    key: Sequence[object],
+) -> Index:  # fmt: skip
+    """Return the index of a shard, from the cache if its files are unchanged and no line exceeds `max_line`.
+
+    paths: the files; the first one names the entry
+    make: creates the index; its argument is the path for a copy of the pieces
+    key: JSON values that the index also depends on
+    """
+    source, *others = map(_identity_of, paths)
+    digest = blake2b(json.dumps([VERSION, source, *key, *others]).encode(), digest_size=12)
+    entry = (cache or default_cache()) / f"{digest.hexdigest()}{_INDEX}"
+    copy = entry.with_suffix(_COPY)
+
+    def current() -> Index | None:
+        with suppress(StreamError):  # a file or its copy has changed
+            if (stored := _stored(entry)) is not None:
+                with suppress(OSError):  # a folder that may only be read can still be used
+                    os.utime(entry)
+                facts, records = Facts(**stored["record"]["facts"]), stored["record"]["files"]
+                files = tuple(Segments.of_record(one, path, copy) for one, path in zip(records, paths, strict=True))
+                return (files, facts) if max_line is None or facts.longest <= max_line else None
+        return None
+
+    if (result := current()) is not None:
+        return result
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    with locked(entry.with_suffix(_LOCK)):
+        if (result := current()) is None:  # else another process has just made it
+            result = make(copy)
+            record = {"files": [one.record() for one in result[0]], "facts": result[1]._asdict()}
+            with write_atomic(entry) as file:
+                values = {"version": VERSION, "check": _check(record), "source": source, "record": record}
+                file.write(json.dumps(values).encode())
+    return result
 
 
-def cached_index(entry: CacheEntry, path: str, *, max_line: int | None, make: Callable[[], Indexed]) -> Indexed:
-    """Return a file's index from `make`, or from the cache if the file is unchanged and no line exceeds `max_line`."""
-
-    def load(record: Record) -> Indexed | None:
-        pieces, facts = Segments.of_record(record["pieces"], path), Facts(**record["facts"])
-        fits = max_line is None or facts.longest <= max_line
-        return (pieces, facts) if fits and pieces is not None else None
-
-    def build() -> tuple[Indexed, Record]:
-        pieces, facts = make()
-        return (pieces, facts), {"pieces": pieces.record(), "facts": facts._asdict()}
-
-    return entry.cached(load, build)
-
-
-def _stored(index: Path) -> Record | None:
+def _stored(index: Path) -> dict[str, Any] | None:
     try:
-        stored: Record = json.loads(index.read_bytes())
+        stored: dict[str, Any] = json.loads(index.read_bytes())
         return stored if stored["version"] == VERSION and stored["check"] == _check(stored["record"]) else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
@@ -118,7 +93,7 @@ def _check(record: object) -> str:
 
 @contextmanager
 def locked(path: Path, *, waits: bool = True) -> Iterator[bool]:
-    """Lock; yield False if another process has the lock. It ends with the process. waits: wait until it is free"""
+    """Lock a file while the context lasts. If `waits` is False and another process has the lock, yield False."""
     with ExitStack() as files:
         while True:
             file = files.enter_context(path.open("w"))
@@ -138,7 +113,7 @@ def default_cache() -> Path:
 
 
 def cache_size(cache: Path) -> int:
-    return sum(_size(path) for stem in _stems(cache) for path in _files(cache, stem))
+    return sum(_size(path) for paths in _entries(cache).values() for path in paths)
 
 
 def prune(cache: Path, *, days: float = 30) -> int:
@@ -147,24 +122,22 @@ def prune(cache: Path, *, days: float = 30) -> int:
     days: the time since its last use after which an entry counts as unused
     """
     freed = 0
-    for stem in _stems(cache):
+    for stem, paths in _entries(cache).items():
         with suppress(OSError), locked(cache / f"{stem}{_LOCK}", waits=False) as is_ours:  # others may remove it too
-            if is_ours and not _is_wanted(cache, stem, days):
-                freed += sum(map(_size, _files(cache, stem)))
-                for path in _files(cache, stem):
+            if is_ours and not _is_wanted(*paths[:2], days=days):
+                freed += sum(map(_size, paths))
+                for path in paths:
                     path.unlink(missing_ok=True)
-    for part in cache.glob(".*.part") if cache.is_dir() else ():
+    for part in cache.glob(".*.part"):
         sweep(part)
     return freed
 
 
-def _stems(cache: Path) -> list[str]:
-    names = os.listdir(cache) if cache.is_dir() else []
-    return sorted({result[1] for name in names if (result := _NAME.fullmatch(name))})
-
-
-def _files(cache: Path, stem: str) -> list[Path]:
-    return [cache / f"{stem}{suffix}" for suffix in _SUFFIXES]
+def _entries(cache: Path) -> dict[str, list[Path]]:
+    """Return entry → paths of its index, copy and lock."""
+    names = sorted(os.listdir(cache)) if cache.is_dir() else []
+    stems = [result[1] for name in names if (result := _NAME.fullmatch(name))]
+    return {stem: [cache / f"{stem}{suffix}" for suffix in _SUFFIXES] for stem in stems}
 
 
 def _size(path: Path) -> int:
@@ -174,14 +147,13 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _is_wanted(cache: Path, stem: str, days: float) -> bool:
-    index, copy, *_ = _files(cache, stem)
+def _is_wanted(index: Path, copy: Path, *, days: float) -> bool:
     stored = _stored(index)
     try:
         if stored is None:
             return False
         path = stored["source"][0]
-        if url_of(path) is None and list(identity_of(path)) != stored["source"]:  # servers are not contacted
+        if url_of(path) is None and list(_identity_of(path)) != stored["source"]:  # servers are not contacted
             return False
         used = max(index.stat().st_mtime, copy.stat().st_atime if copy.exists() else 0.0)
     except (OSError, ValueError, KeyError, TypeError, IndexError):

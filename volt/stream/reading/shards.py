@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from itertools import pairwise, product
 from pathlib import Path
@@ -26,18 +27,8 @@ from volt.files.indexed_dataset import BIN, HEAD, IDX, IndexedIds, dtype_of, ope
 from volt.files.limits import MAX_LINE, LongLineError, long_line_error
 from volt.files.paths import exists
 from volt.files.remote_files import local_copy
-from volt.files.small_files import read_start
-from volt.stream.reading.shard import (
-    Facts,
-    FileShard,
-    Segments,
-    Shard,
-    as_stream_errors,
-    check_is_file,
-    identity_of,
-    noted,
-)
-from volt.stream.reading.shard_cache import CacheEntry, Record, default_cache
+from volt.stream.reading.shard import Facts, Shard, as_stream_errors, check_is_file, noted
+from volt.stream.reading.shard_cache import Index, cached_index
 from volt.stream.reading.text_shard import open_text
 from volt.stream.transforms.column import Column
 
@@ -49,7 +40,7 @@ _INT32 = np.iinfo(np.int32)
 class PairShard(Shard):
     """Indexed files with equal numbers of lines."""
 
-    sides: tuple[FileShard, ...]
+    sides: tuple[Shard, ...] = ()
 
     def digests_of(self, n_lines: int) -> tuple[str, ...]:
         return tuple(
@@ -58,10 +49,6 @@ class PairShard(Shard):
 
     def read(self, piece: int) -> tuple[Column, ...]:
         return tuple(column for side in self.sides for column in side.read(piece))
-
-    def check_unchanged(self) -> None:
-        for side in self.sides:
-            side.check_unchanged()
 
 
 def _digest(*parts: str | Sequence[str]) -> str:
@@ -86,56 +73,44 @@ def bins_of(paths: Iterable[str]) -> list[str]:
     return [bin_of(path) for path in named if not (path.endswith(IDX) and bin_of(path) in bins)]
 
 
-def open_one(
-    path: str, *, split_lines: int | None, cache: Path | None = None, max_line: int | None = MAX_LINE
-) -> FileShard:
-    return (open_id_shard if are_ids(path) else open_text)(
-        path, split_lines=split_lines, cache=cache, max_line=max_line
-    )
+def open_one(path: str, **options: Any) -> Shard:
+    return open_id_shard(path, **options) if are_ids(path) else open_text(path, **options)
 
 
-def open_pair(
-    pair: Mapping[str, str], *, split_lines: int | None, cache: Path | None = None, max_line: int | None = MAX_LINE
-) -> PairShard:
+def open_pair(pair: Mapping[str, str], **options: Any) -> PairShard:
     """Index two or more line-aligned files. pair: field name → file; other options as for `open_shard`."""
     if len(pair) < 2:
         raise ConfigError(f"pair: {counted(len(pair), 'file')}; name two or more, such as {{src: a.de, tgt: a.en}}")
     for name, path in pair.items():
         arguments.text(name, "the name of a field")
         arguments.path(path, f"pair[{name!r}]")
-    sides = [open_one(path, split_lines=split_lines, cache=cache, max_line=max_line) for path in pair.values()]
+    sides = [open_one(path, **options) for path in pair.values()]
     for side in sides[1:]:
         if side.n_lines != sides[0].n_lines:
-            first, other = (f"{shown_path(one.path)} has {counted(one.n_lines, 'line')}" for one in (sides[0], side))
-            raise StreamError(f"{first}, {other}; files of a pair need equally many: align them")
-    return PairShard(
-        paths=tuple(path for side in sides for path in side.paths),
-        names=tuple(pair),
-        counts=sides[0].counts,
-        n_bytes=sum(side.n_bytes for side in sides),
-        digest=_digest(tuple(pair), [side.digest for side in sides]),
-        is_utf8=all(side.is_utf8 for side in sides),
-        is_clean=not any(side.facts.first_tab for side in sides),
-        sides=tuple(sides),
+            first, other = (
+                f"{shown_path(one.paths[0])} has {counted(one.n_lines, 'line')}" for one in (sides[0], side)
+            )
+            raise StreamError(f"{first}, {other}; files of a pair must have the same number of lines; align them")
+    names, facts = tuple(pair), [side.facts for side in sides]
+    merged = Facts(
+        n_bytes=sum(one.n_bytes for one in facts),
+        longest=max(one.longest for one in facts),
+        first_tab=max(one.first_tab for one in facts),
+        digest=_digest(names, [one.digest for one in facts]),
+        is_utf8=all(one.is_utf8 for one in facts),
     )
+    return PairShard(tuple(file for side in sides for file in side.files), merged, names, tuple(sides))
 
 
 @dataclass(frozen=True, slots=True)
-class IdShard(FileShard):
-    """Indexed sentences of ids. index: the sizes of each piece, from .idx; dtype: the number type in .bin."""
-
-    index: Segments
-    dtype: str
+class IdShard(Shard):
+    """Indexed sentences of ids. files: the ids in .bin, and the sizes of each piece's sentences in .idx"""
 
     def read(self, piece: int) -> tuple[Column, ...]:
-        n = self.counts[piece]
-        sizes = np.frombuffer(self.index.read(piece)[-4 * n :], "<i4").astype(np.int64)
-        ids = np.frombuffer(self.pieces.read(piece), dtype_of(self.dtype)).astype(np.int32, copy=False)
+        data, index = self.files
+        sizes = np.frombuffer(index.read(piece)[-4 * self.counts[piece] :], "<i4").astype(np.int64)
+        ids = np.frombuffer(data.read(piece), dtype_of(self.facts.dtype)).astype(np.int32, copy=False)
         return (Column(ids, np.cumsum(sizes) - sizes, sizes),)
-
-    def check_unchanged(self) -> None:
-        self.pieces.check_unchanged()
-        self.index.check_unchanged()
 
 
 def open_id_shard(
@@ -147,34 +122,15 @@ def open_id_shard(
     """
     data, index = (prefix_of(path) + ending for ending in (BIN, IDX))
     with as_stream_errors(data):
-        check_is_file(data)
         if not exists(index):
             remedy = "restore it, or write both with `volt binarize`"
-            raise StreamError(f"{shown_path(data)}: no {shown_path(index)} says where its sentences are; {remedy}")
+            raise StreamError(f"{shown_path(data)}: its index {shown_path(index)} is missing; {remedy}")
         check_is_file(index)
-        entry = CacheEntry.of(cache or default_cache(), identity_of(data), "ids", split_lines, identity_of(index))
-
-        def load(record: Record) -> IdShard | None:
-            pieces, facts = Segments.of_record(record["pieces"], data), Facts(**record["facts"])
-            sizes = Segments.of_record(record["index"], index)
-            if pieces is None or sizes is None or (max_line is not None and facts.longest > max_line):
-                return None
-            return _shard(pieces, facts, sizes, record["dtype"])
-
-        def build() -> tuple[IdShard, Record]:
-            shard = _indexed(data, index, split_lines, max_line)
-            records = {"pieces": shard.pieces.record(), "index": shard.index.record()}
-            return shard, {**records, "facts": shard.facts._asdict(), "dtype": shard.dtype}
-
-        return entry.cached(load, build)
+        make = partial(_indexed, data, index, split_lines, max_line)
+        return IdShard(*cached_index([data, index], make, cache=cache, max_line=max_line, key=["ids", split_lines]))
 
 
-def _shard(pieces: Segments, facts: Facts, index: Segments, dtype: str) -> IdShard:
-    paths, numbers = (pieces.path, index.path), (pieces.counts, facts.n_bytes, facts.digest)
-    return IdShard(paths, (), *numbers, True, True, pieces, facts, index, dtype)
-
-
-def _indexed(data: str, index: str, split_lines: int | None, max_line: int | None) -> IdShard:
+def _indexed(data: str, index: str, split_lines: int | None, max_line: int | None, _: Path) -> Index:
     with local_copy(data, kind=CorpusError, beside=lambda copy: [Path(prefix_of(copy) + IDX)]) as copy:
         ids = open_ids(copy)
         ids.check()
@@ -183,7 +139,7 @@ def _indexed(data: str, index: str, split_lines: int | None, max_line: int | Non
         spans = [(first, min(first + firsts.step, len(ids))) for first in firsts]
         pieces = noted(data, "plain", scan.at(spans))
         sizes = noted(index, "plain", _sizes(prefix_of(copy) + IDX, ids, spans))
-        return _shard(pieces, scan.facts(), sizes, ids.dtype)
+        return (pieces, sizes), scan.facts()
 
 
 def _sizes(index: str, ids: IndexedIds, spans: list[tuple[int, int]]) -> Iterator[tuple[bytes, int]]:
@@ -211,7 +167,7 @@ class _Scan:
 
     def facts(self) -> Facts:
         digest = _digest(self.values.hexdigest(), self.sizes.hexdigest())
-        return Facts(self.n_bytes, self.longest, 0, digest, is_utf8=True)
+        return Facts(self.n_bytes, self.longest, 0, digest, is_utf8=True, dtype=self.ids.dtype)
 
     def _check(self, ids: NDArray[Any], offsets: NDArray[np.int64], first: int) -> None:
         sizes = np.diff(offsets)
@@ -262,7 +218,7 @@ def probable_pairs(paths: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _shapes(path: str) -> Iterator[tuple[str, str]]:
-    """Yield the path with a gap in place of a language code, and that code, for each code in it."""
+    """Yield, for each language code in a path, the path without the code, and the code."""
     name = _PACKED.sub("", path)
     codes = [result for result in _CODE.finditer(name) if result[1] in _CODES]
     for place, result in enumerate(codes):
@@ -291,9 +247,6 @@ def open_shard(
         from volt.stream.reading.tables import open_table
 
         return open_table(path, fields, split_lines=split_lines, cache=cache, max_line=max_line)
-    check_is_file(path)
-    if read_start(path, 4, kind=StreamError) == b"PAR1":
-        raise StreamError(f"{shown_path(path)}: is a Parquet file; name its columns by `fields`")
     return open_one(path, split_lines=split_lines, cache=cache, max_line=max_line)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from volt.stream.transforms.transform import MOST_COPIES, Transform
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """Requirements of lines.
+    """Conditions of a fit line.
 
     min_fields, max_fields: limits of the number of fields.
     max_chars: maximum number of characters.
@@ -66,9 +66,8 @@ class Checks:
             return {}
         n_fields = np.maximum(batch.n_fields, 1)
         few = _numbered(n_fields < self.min_fields, n_fields, f"columns: {{}} fields, needs at least {self.min_fields}")
-        if self.max_fields is None:
-            return few
-        return few | _numbered(n_fields > self.max_fields, n_fields, f"columns: {{}} fields, allows {self.max_fields}")
+        most = np.inf if self.max_fields is None else self.max_fields
+        return few | _numbered(n_fields > most, n_fields, f"columns: {{}} fields, allows {self.max_fields}")
 
     def _too_long(self, batch: Batch) -> dict[int, str]:
         if self.max_chars is None:
@@ -154,32 +153,30 @@ class Source:
             optional = name in ("split_lines", "epochs")
             if not (value is None and optional) and arguments.whole(value, name) < 1:
                 raise ConfigError(f"source {self.name!r}: {name}={value} must be at least 1")
-        if self.shuffle not in ("lines", "outputs", "none"):
-            raise ConfigError(f"source {self.name!r}: shuffle={self.shuffle!r}: choose lines, outputs or none")
         paths = arguments.several(self.paths, "paths", one=_PATHS, remedy=_PATHS)
-        if not paths:
-            raise ConfigError(f"source {self.name!r}: paths is empty; {_PATHS}")
         steps = arguments.several(self.transforms, "transforms", one=_STEPS, remedy=_STEPS)
         for place, step in enumerate(steps):
             if not isinstance(step, Transform) or isinstance(step, type):
                 raise arguments.refusal(step, f"transforms[{place}]", _STEPS)
-        if most_copies(steps) > MOST_COPIES:
-            result = f"its transforms turn one line into more than {MOST_COPIES:,} lines"
-            raise ConfigError(f"source {self.name!r}: {result}; remove or lower some `repeat`")
-        if self.names and not self.keys and len(paths) % len(self.names):
-            result = f"{len(self.names)} names and {len(paths)} paths"
-            raise ConfigError(f"source {self.name!r}: {result}; give files for each field, or keys of tables")
-        if self.keys and len(self.keys) != len(self.names):
-            raise ConfigError(f"source {self.name!r}: {len(self.names)} names and {len(self.keys)} keys; give as many")
+        n_paths, n_names, n_keys = len(paths), len(self.names), len(self.keys)
+        weights = [weight for _, weight in self.weight.points] if isinstance(self.weight, Schedule) else [1]
+        problems = {
+            f"shuffle={self.shuffle!r}: choose lines, outputs or none": self.shuffle not in get_args(Shuffle),
+            f"paths is empty; {_PATHS}": not paths,
+            f"its transforms turn one line into more than {MOST_COPIES:,} lines; remove or lower some `repeat`":
+                most_copies(steps) > MOST_COPIES,
+            f"{n_names} names and {n_paths} paths; give files for each field, or keys of tables":
+                n_names and not n_keys and n_paths % n_names,
+            f"{n_names} names and {n_keys} keys; give as many": n_keys and n_keys != n_names,
+            "every weight of its schedule is 0; give one above 0, or remove it": not any(weights),
+        }  # fmt: skip
+        for problem in (problem for problem, is_present in problems.items() if is_present):
+            raise ConfigError(f"source {self.name!r}: {problem}")
         arguments.instance(self.checks, Checks, "checks", remedy="give volt.stream.Checks(min_fields=2), say")
         message = tuple(arguments.path(path, f"paths[{place}]") for place, path in enumerate(paths))
         for name, value in (("paths", message), ("transforms", tuple(steps))):
             object.__setattr__(self, name, value)  # a frozen dataclass takes lists as what was meant in no other way
         check_weight(self.weight, self.name)
-        if isinstance(self.weight, Schedule) and not any(weight for _, weight in self.weight.points):
-            raise ConfigError(
-                f"source {self.name!r}: every weight of its schedule is 0; give one above 0, or remove it"
-            )
         checked_max_line(self.max_line)
 
 

@@ -7,10 +7,14 @@ with an Arrow batch. Invalid rows are refused at that time.
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
+from itertools import accumulate
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,17 +25,9 @@ from volt.errors import ConfigError, CorpusError, StreamError, quoted, shown, sh
 from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE, long_line_error
 from volt.files.remote_files import local_copy
 from volt.files.small_files import read_start
-from volt.stream.reading.shard import (
-    Facts,
-    FileShard,
-    as_stream_errors,
-    check_is_file,
-    identity_of,
-    noted,
-    shifting_lines,
-)
-from volt.stream.reading.shard_cache import CacheEntry, Indexed, cached_index, default_cache
-from volt.stream.reading.text_shard import cut_lines, lines_of, split_lines
+from volt.stream.reading.shard import Facts, Shard, as_stream_errors, noted, shifting_lines
+from volt.stream.reading.shard_cache import Index, cached_index
+from volt.stream.reading.text_shard import PARQUET, cut_lines, lines_of, split_lines
 from volt.stream.transforms.column import Column
 
 if TYPE_CHECKING:
@@ -90,10 +86,6 @@ def listed(names: list[str]) -> str:
     return ", ".join(map(quoted, names[:_MOST_NAMED])) + more
 
 
-def is_parquet(path: str) -> bool:
-    return read_start(path, 4, kind=StreamError) == b"PAR1"
-
-
 def parquet_rows(
     path: str, columns: Sequence[str], *, n: int | None, max_line: int | None = None
 ) -> Iterator[pyarrow.RecordBatch]:
@@ -104,51 +96,39 @@ def parquet_rows(
     try:
         with parquet.ParquetFile(path, page_checksum_verification=True) as file:
             for column in columns:
-                column_of(file.schema_arrow.empty_table(), column)
+                _column(file.schema_arrow.empty_table(), column, path)
             n_rows = 0
             for group in range(file.num_row_groups):
                 table = file.read_row_group(group, columns=list(columns), use_threads=False)
                 table.validate()
-                arrays = [_column(table, column, n_rows) for column in columns]
+                arrays = [_column(table, column, path, n_rows) for column in columns]
                 batch = pa.RecordBatch.from_arrays(arrays, names=list(columns))
                 n_rows += len(batch)
                 yield from (batch.slice(start, n) for start in range(0, len(batch), n or len(batch) or 1))
     except (pa.ArrowException, OSError) as error:
         raise StreamError(f"{shown_path(path)}: cannot be read as Parquet ({error}); write or copy it again") from error
-    except _UnfitRowError as error:
-        raise StreamError(f"{shown_path(path)}:{error}") from error
-    except StreamError as error:
-        raise StreamError(f"{shown_path(path)}: {error}; name other columns") from error
 
 
-class _UnfitRowError(Exception):
-    pass
-
-
-def _column(table: pyarrow.Table, column: str, n_before: int) -> pyarrow.Array:
+def _column(table: pyarrow.Table, column: str, path: str, n_before: int = 0) -> pyarrow.Array:
     import pyarrow as pa
 
     try:
         return column_of(table, column)
     except pa.ArrowInvalid as error:
-        row = n_before + _first_unfit(table, column) + 1
-        remedy = "fix the row, or write the table anew"
-        raise _UnfitRowError(f"{row}: column {quoted(column)}: {error}; {remedy}") from error
+        is_unfit = partial(_is_unfit, table, column)
+        row = n_before + bisect_left(range(len(table)), True, hi=len(table) - 1, key=is_unfit) + 1
+        problem = f"column {quoted(column)}: {error}; fix the row, or write the table anew"
+        raise StreamError(f"{shown_path(path)}:{row}: {problem}") from error
+    except StreamError as error:
+        raise StreamError(f"{shown_path(path)}: {error}; name other columns") from error
 
 
-def _first_unfit(table: pyarrow.Table, column: str) -> int:
-    low, high = 0, len(table) - 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _is_unfit(table.slice(low, middle + 1 - low), column) else (middle + 1, high)
-    return low
-
-
-def _is_unfit(table: pyarrow.Table, column: str) -> bool:
+def _is_unfit(table: pyarrow.Table, column: str, row: int) -> bool:
+    """Check whether a row, or one before it, is unfit."""
     import pyarrow as pa
 
     try:
-        column_of(table, column)
+        column_of(table.slice(0, row + 1), column)
     except pa.ArrowInvalid:
         return True
     return False
@@ -172,10 +152,10 @@ def json_rows(path: str, keys: Sequence[str], *, n: int | None, max_line: int | 
         try:
             yield pa.RecordBatch.from_arrays(_columns(data, n_lines, keys, are_ids), names=list(keys))
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-            number, result = (
-                _fault(data, keys, are_ids) or _refused(data, keys, are_ids) or (0, f"no JSON lines ({error})")
-            )
-            raise StreamError(f"{shown_path(path)}:{first_line + number}: {result}") from error
+            lines = list(enumerate(split_lines(data)))
+            problems = ((number, find(line, keys, are_ids)) for find in (_problem, _refusal) for number, line in lines)
+            number, problem = next(filter(itemgetter(1), problems), (0, f"no JSON lines ({error})"))
+            raise StreamError(f"{shown_path(path)}:{first_line + number}: {problem}") from error
         except StreamError as error:
             raise StreamError(f"{shown_path(path)}: {error}") from error
         first_line += n_lines
@@ -241,45 +221,40 @@ def _value(row: object, key: str, *, missing: object = None) -> Any:
     return row
 
 
-def _refused(data: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None]) -> tuple[int, str] | None:
+def _refusal(line: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None]) -> str:
     import pyarrow as pa
 
-    for number, line in enumerate(split_lines(data)):
-        try:
-            _columns(line, 1, keys, are_ids)
-        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-            return number, f"no JSON line ({str(error).removesuffix(' in row 0')}); fix it"
-    return None
+    try:
+        _columns(line, 1, keys, are_ids)
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        return f"no JSON line ({str(error).removesuffix(' in row 0')}); fix it"
+    return ""
 
 
-def _fault(data: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None]) -> tuple[int, str] | None:
-    for number, line in enumerate(split_lines(data)):
-        try:
-            row = json.loads(line)
-        except UnicodeDecodeError:
-            return number, "not UTF-8; convert the file"
-        except (ValueError, RecursionError) as error:
-            return number, f"no JSON ({error}); fix the line"
-        if not isinstance(row, dict):
-            return number, 'no JSON object, such as {"src": "ein Haus"}; fix the line'
-        for key in keys:
-            if (barred := _barred(row, key)) is not None:
-                return number, f"{quoted(barred)} is not an object, so that {quoted(key)} leads nowhere; fix the line"
-            value = _value(row, key)
-            if value is not None and not (_is_ids(value) if are_ids.get(key) else _is_text(value)):
-                wanted = "a list of whole numbers, as its first value is" if are_ids.get(key) else "text"
-                remedy = "name keys of texts, or of lists of whole numbers"
-                return number, f"{quoted(key)} is {quoted(json.dumps(value))}, which is not {wanted}; {remedy}"
-    return None
+def _problem(line: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None]) -> str:
+    try:
+        row = json.loads(line)
+    except UnicodeDecodeError:
+        return "not UTF-8; convert the file"
+    except (ValueError, RecursionError) as error:
+        return f"no JSON ({error}); fix the line"
+    if not isinstance(row, dict):
+        return 'no JSON object, such as {"src": "ein Haus"}; fix the line'
+    for key in keys:
+        if (barred := _barred(row, key)) is not None:
+            return f"{quoted(barred)} is not an object, so {quoted(key)} does not exist; fix the line"
+        value = _value(row, key)
+        if value is not None and not (_is_ids(value) if are_ids.get(key) else _is_text(value)):
+            wanted = "a list of whole numbers, as its first value is" if are_ids.get(key) else "text"
+            remedy = "name keys of texts, or of lists of whole numbers"
+            return f"{quoted(key)} is {quoted(json.dumps(value))}, which is not {wanted}; {remedy}"
+    return ""
 
 
 def _barred(row: Mapping[str, Any], key: str) -> str | None:
     """Return the first section of a dotted key whose value is neither an object nor null, if any."""
-    parts = key.split(".")
-    for n in range(1, len(parts)):
-        if not isinstance(_value(row, ".".join(parts[:n])), dict | None):
-            return ".".join(parts[:n])
-    return None
+    prefixes = accumulate(key.split(".")[:-1], "{}.{}".format)
+    return next((one for one in prefixes if not isinstance(_value(row, one), dict | None)), None)
 
 
 def _is_text(value: object) -> bool:
@@ -294,7 +269,7 @@ _FIELDS = "give names and columns, such as {src: translation.de, tgt: translatio
 
 
 @dataclass(frozen=True, slots=True)
-class TableShard(FileShard):
+class TableShard(Shard):
     def read(self, piece: int) -> tuple[Column, ...]:
         import pyarrow as pa
 
@@ -311,18 +286,17 @@ def open_table(
         raise ConfigError(f"fields is empty; {_FIELDS}")
     values = {arguments.text(name, "fields"): arguments.text(key, f"fields[{name!r}]") for name, key in fields.items()}
     with as_stream_errors(path):
-        check_is_file(path)
-        entry = CacheEntry.of(cache or default_cache(), identity_of(path), "table", split_lines, list(values.values()))
 
-        def make() -> Indexed:
-            rows = parquet_rows if is_parquet(path) else json_rows
-            with local_copy(path, kind=CorpusError) if rows is parquet_rows else nullcontext(path) as place:
+        def make(copy: Path) -> Index:
+            is_parquet = read_start(path, 4, kind=StreamError) == PARQUET
+            with local_copy(path, kind=CorpusError) if is_parquet else nullcontext(path) as place:
+                rows = parquet_rows if is_parquet else json_rows
                 look = _Look(path, max_line)
                 cut = look.at(rows(str(place), tuple(values.values()), n=split_lines, max_line=max_line))
-                return noted(path, "frames", cut, copy=entry.copy), look.facts()
+                return (noted(path, "frames", cut, copy=copy),), look.facts()
 
-        pieces, facts = cached_index(entry, path, max_line=max_line, make=make)
-        return TableShard.of(pieces, facts, names=tuple(values), is_clean=not facts.first_tab)
+        key = ["table", split_lines, list(values.values())]
+        return TableShard(*cached_index([path], make, cache=cache, max_line=max_line, key=key), tuple(values))
 
 
 class _Look:

@@ -12,32 +12,26 @@ from pathlib import Path
 
 import numpy as np
 
+from volt.errors import StreamError, shown_path
 from volt.files.blocks import read_raw
+from volt.files.decompression import find_decoder
 from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE
 from volt.files.remote import has_ranges
-from volt.files.small_files import is_compressed
+from volt.files.small_files import read_start
 from volt.files.utf8 import is_utf8_array
-from volt.stream.reading.shard import (
-    Facts,
-    FileShard,
-    Packing,
-    as_stream_errors,
-    check_is_file,
-    identity_of,
-    noted,
-    stamp_of,
-)
-from volt.stream.reading.shard_cache import CacheEntry, Indexed, cached_index, default_cache
+from volt.stream.reading.shard import Facts, Packing, Shard, as_stream_errors, noted, stamp_of
+from volt.stream.reading.shard_cache import Index, cached_index
 from volt.stream.transforms.column import Column, line_ends_of
 from volt.urls import url_of
 
-SMALL = 1 << 20  # bytes; the index of a smaller plain file is faster made than looked up
+SMALL = 1 << 20  # bytes; indexing a smaller plain file is faster than reading its index from the cache
 _READ_SIZE = 1 << 20
 _RETURN = 0x0D
+PARQUET = b"PAR1"  # the first bytes of a Parquet file
 
 
 @dataclass(frozen=True, slots=True)
-class TextShard(FileShard):
+class TextShard(Shard):
     def read(self, piece: int) -> tuple[Column, ...]:
         column = lines_of(self.pieces.read(piece), is_first=piece == 0)
         if len(column) != self.counts[piece]:
@@ -48,17 +42,16 @@ class TextShard(FileShard):
         hash_ = blake2b(digest_size=16)
         for piece, count in enumerate(self.counts):
             data = self.pieces.read(piece)
-            if n_lines > count:
-                hash_.update(data)
-                n_lines -= count
-                continue
-            ends = line_ends_of(np.frombuffer(data, np.uint8))
-            end = int(ends[n_lines - 1]) if n_lines <= len(ends) else len(data)
-            hash_.update(data[:end])
-            ended = hash_.copy()
-            ended.update(data[end : end + 1])
-            return (ended.hexdigest(), hash_.hexdigest())
-        return ()
+            if n_lines <= count:
+                break
+            hash_.update(data)
+            n_lines -= count
+        ends = line_ends_of(np.frombuffer(data, np.uint8))
+        end = int(ends[n_lines - 1]) if n_lines <= len(ends) else len(data)
+        hash_.update(data[:end])
+        ended = hash_.copy()
+        ended.update(data[end : end + 1])
+        return (ended.hexdigest(), hash_.hexdigest())
 
 
 def lines_of(data: bytes, *, is_first: bool) -> Column:
@@ -88,22 +81,21 @@ def open_text(
 ) -> TextShard:
     """Index a text file, or load its index from the cache; options as for `open_shard`."""
     with as_stream_errors(path):
-        check_is_file(path)
+        head, url = read_start(path, 8), url_of(path)
+        if head.startswith(PARQUET):
+            raise StreamError(f"{shown_path(path)}: is a Parquet file; name its columns by `fields`")
         packing: Packing = "frames" if split_lines else "whole"
-        url = url_of(path)
-        if not is_compressed(path) and (url is None or has_ranges(url)):  # some servers know whole files only
+        if find_decoder(head) is None and (url is None or has_ranges(url)):  # some servers know whole files only
             packing = "plain"
 
-        def index(copy: Path | None = None) -> Indexed:
+        def make(copy: Path | None = None) -> Index:
             look = _Look()
             pieces = look.at(cut_lines(path, split_lines, max_line=max_line))
-            return noted(path, packing, pieces, copy=copy), look.facts()
+            return (noted(path, packing, pieces, copy=copy if packing == "frames" else None),), look.facts()
 
         if packing == "plain" and stamp_of(path)[0] < SMALL:
-            return TextShard.of(*index())
-        entry = CacheEntry.of(cache or default_cache(), identity_of(path), "text", split_lines)
-        copy = entry.copy if packing == "frames" else None
-        return TextShard.of(*cached_index(entry, path, max_line=max_line, make=lambda: index(copy)))
+            return TextShard(*make())
+        return TextShard(*cached_index([path], make, cache=cache, max_line=max_line, key=["text", split_lines]))
 
 
 class _Look:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 import traceback
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import LineFault, Transform, joins_lines
 from volt.stream.transforms.user_file import traceback_of
 
+SMALL = 1 << 16  # bytes of a source whose transformed lines are cached between epochs
 FIRST = 1 << 4  # lines of the first chunk; each that follows has twice as many, until they are full
 
 
@@ -59,10 +61,7 @@ def _start(chunk: int, most: int) -> int:
 def n_chunks(n_lines: int, *, most: int) -> int:
     if most >= n_lines:
         return 1
-    chunk = n_lines // most
-    while rows_of(chunk, n_lines=n_lines, most=most)[0] < n_lines:
-        chunk += 1
-    return chunk
+    return bisect_left(range(n_lines), n_lines, key=lambda chunk: _start(chunk, most))
 
 
 def invalid_lines(batch: Batch) -> dict[int, str]:
@@ -101,9 +100,9 @@ def _lines(batch: Batch) -> Iterator[bytes]:
 
 
 N_SAMPLED = 256  # lines of a block whose fields are counted
-Form = Literal["lines", "columns"]  # of what blocks hold
+Form = Literal["lines", "columns"]  # the content of blocks
 _NO_LINES = np.zeros(0, np.uint8), np.zeros(0, np.int64)
-Watch = Callable[[str, Batch, Batch], object]  # step, before, after
+Step = tuple[str, Batch, Batch]  # name, lines before and after it
 _MISTAKES = re.compile(r": (TypeError|NameError|AttributeError|UnboundLocalError|ImportError|ModuleNotFoundError): ")
 _MANY = 8  # lines; an error of this kind in so many lines, and in all, is a mistake in the program
 
@@ -136,7 +135,7 @@ class _Run:
     source: OpenSource
     address: Address
     keep_text: bool = False
-    watch: Watch | None = None
+    steps: list[Step] | None = None  # records, if not None, the steps
     on_step: Callable[[int], object] | None = None
     faults: list[Fault] = field(default_factory=list)
     draws: list[str] | None = None  # records, if not None, that a step draws random numbers
@@ -145,10 +144,7 @@ class _Run:
         rng = LineRng.of(self.source.seed, self.source.name, self.address.part.epoch, position)
         if self.draws is None:
             return rng
-        watched = object.__new__(_WatchedRng)
-        for name, value in (("first", rng.first), ("second", rng.second), ("uses", self.draws)):
-            object.__setattr__(watched, name, value)
-        return watched
+        return cast(LineRng, _WatchedRng(rng, self.draws))
 
     def without(self, batch: Batch, reasons: dict[int, str]) -> Batch:
         if not reasons:
@@ -181,32 +177,29 @@ def compute_block(
     except VoltError as error:
         return ComputedBlock(frozen(_NO_LINES[0]), _NO_LINES[1], 0, error=str(error))
     sample = batch if len(batch) <= N_SAMPLED else batch.take(np.arange(N_SAMPLED))
-    done = ComputedBlock(
-        frozen(data), ends, n_read, tuple(run.faults), fields=dict(Counter(sample.n_fields.tolist())),
-        batch=batch if form == "columns" else None,
-    )  # fmt: skip
+    problem = ""
     if run.faults and policy.on_fault == "raise":
         first = run.faults[0]
-        remedy = "fix the line, or set on_fault to skip or quarantine"
-        return replace(done, error=f"{first.place}: {first.reason}; {remedy}" + f"\n{first.trace}" * bool(first.trace))
-    return done
+        problem = f"{first.place}: {first.reason}; fix the line, or set on_fault to skip or quarantine"
+        problem += f"\n{first.trace}" * bool(first.trace)
+    counts, columns = dict(Counter(sample.n_fields.tolist())), batch if form == "columns" else None
+    return ComputedBlock(frozen(data), ends, n_read, tuple(run.faults), problem, counts, columns)
 
 
 class Traced(NamedTuple):
     """A chunk before, between and after its steps (name, input, output)."""
 
     raw: Batch
-    steps: list[tuple[str, Batch, Batch]]
+    steps: list[Step]
     output: Batch
     faults: tuple[Fault, ...]
 
 
 def trace_block(source: OpenSource, address: Address) -> Traced:
     raw, _ = _rows(source, address)
-    steps: list[tuple[str, Batch, Batch]] = []
-    run = _Run(source, address, watch=lambda *step: steps.append(step))
+    run = _Run(source, address, steps=[])
     output, _ = transformed(run)
-    return Traced(raw, steps, output, tuple(run.faults))
+    return Traced(raw, run.steps or [], output, tuple(run.faults))
 
 
 def _read(source: OpenSource, part: BlockRange) -> tuple[Batch, dict[int, str]]:
@@ -219,7 +212,7 @@ def _rows(source: OpenSource, address: Address) -> tuple[Batch, dict[int, str]]:
     part, most = address.part, most_of(source, address.part)
     if most >= part.n_lines:
         return _read(source, part)
-    batch, invalid = source.cached_part(part, lambda: _read(source, part))
+    batch, invalid = source.parts.get(part, lambda: _read(source, part))
     low, high = rows_of(address.chunk, n_lines=part.n_lines, most=most)
     current = {index - low: reason for index, reason in invalid.items() if low <= index < high}
     return batch.take(np.arange(low, high)).compact(), current
@@ -229,8 +222,10 @@ def transformed(run: _Run) -> tuple[Batch, int]:
     """Return a chunk after all steps, and the number of lines read to compute it."""
     source, part = run.source, run.address.part
     cached = None
-    if source.is_small and part.n_lines >= source.n_lines and not run.watch and not run.on_step:
-        cached = source.cached_epoch(run.keep_text, lambda: _of_any_epoch(source, run))
+    is_small = source.permutes_late and len(source.sizes) == 1 and source.n_bytes <= SMALL
+    if is_small and part.n_lines >= source.n_lines and run.steps is None and run.on_step is None:
+        source.shards[0].check_unchanged()
+        cached = source.epochs.get(run.keep_text, lambda: _of_any_epoch(source, run))
     if cached is None:
         batch, read = _unordered(run)
     else:
@@ -264,42 +259,37 @@ def _of_any_epoch(source: OpenSource, run: _Run) -> tuple[Batch, NDArray[np.int6
     return None if trial.draws else (batch.compact(), read, tuple(trial.faults))
 
 
-class _WatchedRng(LineRng):
-    __slots__ = ("uses",)
+class _WatchedRng:
+    def __init__(self, rng: LineRng, uses: list[str]) -> None:
+        self._rng, self._uses = rng, uses
 
-    uses: list[str]
-
-    def __getattribute__(self, name: str) -> Any:
-        if not name.startswith("__"):
-            object.__getattribute__(self, "uses").append(name)
-        return object.__getattribute__(self, name)
+    def __getattr__(self, name: str) -> Any:
+        self._uses.append(name)
+        return getattr(self._rng, name)
 
 
 def _step(run: _Run, position: int, transform: Transform, batch: Batch) -> Batch:
     while len(batch):
         try:
             done = _called(run, position, transform, batch)
+            break
         except LineFault as fault:
-            reasons = {index: f"{transform.name}: {why}" for index, why in fault.reasons.items()}
-            _refuse_mistake(run, transform, batch, reasons)
-            batch = run.without(batch, reasons)
-            if fault.result is not None:
-                done = fault.result
-                break
+            result, reasons = fault.result, {index: f"{transform.name}: {why}" for index, why in fault.reasons.items()}
         except Exception as error:
-            reasons = _failing_lines(run, position, transform, batch)
+            result, reasons = None, _failing_lines(run, position, transform, batch)
             if not reasons:
                 trace = traceback_of(error) or "".join(traceback.format_exception(error)).rstrip()
                 problem = "failed on the block, though on none of its lines alone"
                 raise StreamError(f"{_where(run, transform)} {problem}:\n{trace}") from error
-            _refuse_mistake(run, transform, batch, reasons)
-            batch = run.without(batch, reasons)
-        else:
+        _refuse_mistake(run, transform, batch, reasons)
+        batch = run.without(batch, reasons)
+        if result is not None:
+            done = result
             break
     else:
         return batch
-    if run.watch:
-        run.watch(transform.name, batch, done)
+    if run.steps is not None:
+        run.steps.append((transform.name, batch, done))
     return done
 
 
@@ -311,9 +301,8 @@ def _called(run: _Run, position: int, transform: Transform, batch: Batch) -> Bat
 
 
 def _failing_lines(run: _Run, position: int, transform: Transform, batch: Batch) -> dict[int, str]:
-    reasons, halves = dict[int, str](), [np.arange(len(batch))]
-    if joins_lines(transform):
-        halves = list(np.arange(len(batch)).reshape(-1, 1))
+    size = 1 if joins_lines(transform) else len(batch)
+    reasons, halves = dict[int, str](), [*np.arange(len(batch)).reshape(-1, size)]
     while halves:
         indices = halves.pop()
         try:
@@ -340,8 +329,11 @@ def _refuse_mistake(run: _Run, transform: Transform, batch: Batch, reasons: dict
 
 
 def _where(run: _Run, transform: Transform) -> str:
-    epoch, start = run.address.part[:2]
-    return f"source {run.source.name!r}, epoch {epoch}, lines from {start} on: transform {transform.name!r}"
+    return f"{shown_part(run.source, run.address.part)}: transform {transform.name!r}"
+
+
+def shown_part(source: OpenSource, part: BlockRange) -> str:
+    return f"source {source.name!r}, epoch {part.epoch}, lines from {part.start} on"
 
 
 def shown_lines(batch: Batch) -> list[str]:

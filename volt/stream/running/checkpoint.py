@@ -34,10 +34,8 @@ def differences(stored: Mapping[str, Any], current: Mapping[str, Any], *, at: st
         old, new = stored.get(name), current.get(name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             lines += differences(old, new, at=f"{at}{name}.")
-        elif name not in stored and isinstance(new, Mapping) and at == "sources.":
-            lines.append(f"{at}{name}: not in the state")
-        elif name not in current and isinstance(old, Mapping) and at == "sources.":
-            lines.append(f"{at}{name}: only in the state")
+        elif at == "sources." and (name not in stored or name not in current):
+            lines.append(f"{at}{name}: {'only' if name in stored else 'not'} in the state")
         elif old != new:
             before, now = ("none" if value is None else value for value in (old, new))
             lines.append(f"{at}{name}: {before} in the state, {now} here")
@@ -87,7 +85,7 @@ def n_lines_before(source: OpenSource, stored: Mapping[str, Any]) -> int | None:
     before, digest = stored.get("n_lines"), stored.get("lines")
     if not isinstance(before, int) or not 0 < before < source.n_lines:
         return None
-    lines = [[shard.digest, shard.n_lines] for shard in source.shards]
+    lines = [[shard.facts.digest, shard.n_lines] for shard in source.shards]
     ends = [*accumulate(shard.n_lines for shard in source.shards)]
     whole = sum(end <= before for end in ends)
     rest = before - (ends[whole - 1] if whole else 0)

@@ -13,10 +13,11 @@ import os
 import threading
 import time
 import weakref
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -29,10 +30,10 @@ from volt.stream.reading.error_policy import ErrorPolicy, FaultCounter, kind_of
 from volt.stream.reading.open_source import OpenSource
 from volt.stream.reading.sampler import parts
 from volt.stream.running.blocks import Address, Form, most_of, n_chunks
-from volt.stream.running.prefetch import Pool, Prefetcher, ThisThread, Threads
+from volt.stream.running.prefetch import Pool, Prefetcher, ThisThread, Threads, computed
 from volt.stream.running.processes import Processes, StartMethod
 from volt.stream.running.source_buffer import Longs, SourceBuffer, by_source
-from volt.stream.running.state import Cursor, FaultCounts, Opening, State, StateHistory, advanced, check_cursor, reached
+from volt.stream.running.state import Cursor, FaultCounts, Opening, State, advanced, check_cursor, reached
 from volt.stream.running.summary import VirtualEpoch, epoch_lines, virtual_epoch
 
 Ends = Literal["stop", "drop"]
@@ -53,10 +54,10 @@ class Engine:
         self.rank, self.world = configuration["rank"], configuration["world"]
         self.n_workers, self.start_method, self.time_limit = n_workers, start_method, time_limit
         self._mixture = Mixture(self._weights())
-        self._form: Form = "lines"  # what blocks hold that are computed from now on
+        self._form: Form = "lines"  # the content of blocks computed from now on
         self._blocks: Prefetcher | None = None  # None until a block is needed
         self._pid = os.getpid()  # of the process that started the workers
-        self._recall, self._run = StateHistory(recall), 0  # the run counts what makes iterators stale
+        self._n_recalled, self._run = recall, 0  # the run counts what makes iterators stale
         self._lock = threading.RLock()  # for threads that read the stream
         self._stand_at(State(0, {}, configuration))
 
@@ -87,16 +88,13 @@ class Engine:
     def _stand_at(self, state: State) -> None:
         self._close_blocks()
         names = [source.name for source in self.sources]
-        self.sources = tuple(
-            source.growing(state.cursors[source.name].grown if source.name in state.cursors else ())
-            for source in self.sources
-        )
+        cursors = {name: state.cursors.get(name, Cursor()) for name in names}
+        self.sources = tuple(source.growing(cursors[source.name].grown) for source in self.sources)
         for source in self.sources:
             check_cursor(
-                state.cursors.get(source.name, Cursor()), source.name, n_lines=source.n_lines,
-                block_lines=source.block_lines, rank=self.rank, world=self.world,
+                cursors[source.name], source.name, n_lines=source.n_lines, block_lines=source.block_lines,
+                rank=self.rank, world=self.world,
             )  # fmt: skip
-        cursors = {name: state.cursors.get(name, Cursor()) for name in names}
         base = {name: state.base.get(name, 0) for name in names}
         self._settled = replace(state, cursors=cursors, base=base, configuration=self.configuration, merged=0)
         ended = frozenset(names.index(name) for name in state.ended if name in names)
@@ -106,7 +104,7 @@ class Engine:
         self._turns, self._n_given = np.empty(0, np.int64), 0
         self._run += 1
         self._fields, self._first, self._started = Counter[int](), state.n, 0.0
-        self._recall.clear()
+        self._recall = StateHistory(self._n_recalled)
         self._last = dict[int, Opening]()  # the block that each source's last line came from
         self._empty()
 
@@ -115,7 +113,7 @@ class Engine:
         self._buffers = [SourceBuffer(name, cursor) for name, cursor in settled.cursors.items()]
         self._openings = list[Opening]()
         self._failure: tuple[int, VoltError] | None = None  # an error met ahead, and the line before which it is raised
-        self._tally = FaultCounter(self.policy, settled.n_read, settled.n_faults, dict(settled.reasons))
+        self._tally = FaultCounter(self.policy, settled.n_read, settled.n_faults, Counter(settled.reasons))
 
     def _state(self, n: int | None = None) -> State:
         n_turns = self._n_given if n is None else n - self._settled.n
@@ -143,13 +141,11 @@ class Engine:
 
     # reading
 
-    def _take_form(self, form: Form) -> None:
-        if self._form != form:
+    def _next(self, most: int | None, form: Form | None = None) -> int | None:
+        """Return how many lines can be delivered at once, at least one; None at the end."""
+        if form not in (None, self._form):
             self._release()
             self._form = form
-
-    def _next(self, most: int | None) -> int | None:
-        """Return how many lines can be delivered at once, at least one; None at the end."""
         if self._blocks is not None and self._pid != os.getpid():  # a fork has no workers
             self._release()
         self._settle()
@@ -229,9 +225,8 @@ class Engine:
         self._fields.update(block.fields)
         try:
             self._tally.charge(n_read=opening.counts.n_read, faults=block.faults)
-            if (
-                buffer.n_empty >= 2 * self.sources[source].n_lines
-            ):  # an epoch's first line may pass, and the next's last
+            most_empty = 2 * self.sources[source].n_lines  # an epoch's first line may pass, and the next epoch's last
+            if buffer.n_empty >= most_empty:
                 raise self._nothing_passes(buffer.name)
         except VoltError as error:
             if is_next:
@@ -241,14 +236,13 @@ class Engine:
         return True
 
     def _nothing_passes(self, name: str) -> StreamError:
-        message = f"source {name!r}: no line of an epoch passes its transforms"
-        if not self._tally.n_faults:
+        message, tally = f"source {name!r}: no line of an epoch passes its transforms", self._tally
+        if not tally.n_faults:
             return StreamError(f"{message}; loosen its filters")
-        [(reason, n)] = Counter(self._tally.reasons).most_common(1)
-        n_read = f"{self._tally.n_faults:,} of {counted(self._tally.n_read, 'line')} that the stream has read are unfit"
-        return StreamError(
-            f"{message}; {n_read}, {n:,} of them for {quoted(reason)}; fix them, or the step that refuses them"
-        )
+        [(reason, n)] = tally.reasons.most_common(1)
+        unfit = f"{tally.n_faults:,} of {counted(tally.n_read, 'line')} that the stream has read are unfit"
+        fix = "fix them, or the step that refuses them"
+        return StreamError(f"{message}; {unfit}, {n:,} of them for {quoted(reason)}; {fix}")
 
     def _end(self, source: int) -> None:
         mixture = self._mixture.end(source)
@@ -281,15 +275,16 @@ class Engine:
         compiled = [source.is_compiled for source in self.sources]
         n_workers = self.n_workers or int(self.time_limit is not None and not all(compiled))
         pools = dict[bool, Pool]()  # by whether transforms are compiled: Python code would block threads
+        compute = partial(computed, sources=self.sources, policy=self.policy, form=self._form)
         if not n_workers:
-            pools = dict.fromkeys((True, False), ThisThread(self.sources, self.policy, form=self._form))
+            pools = dict.fromkeys((True, False), ThisThread(compute))
         elif not all(compiled):
             pools[False] = Processes(
                 self.sources, self.policy, n=n_workers, start_method=self.start_method, time_limit=self.time_limit,
                 form=self._form,
             )  # fmt: skip
         if n_workers and any(compiled):
-            pools[True] = Threads(self.sources, self.policy, n=n_workers, form=self._form)
+            pools[True] = Threads(compute, n=n_workers)
         own = [pools[is_compiled] for is_compiled in compiled]
         blocks = Prefetcher(self.sources, queues, own, most=_AHEAD * n_workers)
         self._finalizer, self._pid = weakref.finalize(self, blocks.close), os.getpid()
@@ -334,3 +329,57 @@ def addresses(source: OpenSource, cursor: Cursor, *, rank: int, world: int) -> I
         first = cursor.chunk if part.address == cursor.address else 0
         for chunk in range(first, n_chunks(part.n_lines, most=most_of(source, part))):
             yield Address(part, chunk)
+
+
+_MOST_CURSORS = 1 << 13  # in all states that are retained: some 200 bytes each
+_MOST_OPENINGS = 1 << 14  # in all runs, some 500 bytes each
+_RUN_OPENINGS = 1 << 8  # in one run; each call of `at` reads all openings of a run
+
+
+@dataclass(slots=True)
+class _Run:
+    state: State
+    turns: bytearray  # of unsigned integers that are as small as the number of sources allows
+    openings: list[Opening]
+
+    @property
+    def kind(self) -> np.dtype[np.unsignedinteger[Any]]:
+        return np.min_scalar_type(len(self.state.cursors))
+
+    def __len__(self) -> int:
+        return len(self.turns) // self.kind.itemsize
+
+
+class StateHistory:
+    """The sources of the last `n_lines` lines, and the states to count from."""
+
+    def __init__(self, n_lines: int) -> None:
+        self._n_lines, self._n_openings = n_lines, 0
+        self._runs = deque[_Run]()
+
+    def add(self, state: State, turns: Longs, openings: Sequence[Opening]) -> None:
+        if not self._n_lines:
+            return
+        last = self._runs[-1] if self._runs else None
+        is_changed = last is None or (last.state.since, last.state.ended) != (state.since, state.ended)
+        if last is None or is_changed or len(last.openings) >= _RUN_OPENINGS:
+            last = _Run(state, bytearray(), [])
+            self._runs.append(last)
+        last.turns += turns.astype(last.kind).tobytes()
+        last.openings += openings
+        self._n_openings += len(openings)
+        oldest, most = state.n + len(turns) - self._n_lines, max(1, _MOST_CURSORS // max(1, len(state.cursors)))
+        while len(self._runs) > 1 and (
+            self._runs[1].state.n <= oldest or len(self._runs) > most or self._n_openings > _MOST_OPENINGS
+        ):
+            self._n_openings -= len(self._runs.popleft().openings)
+
+    def at(self, sample: int, *, n: int) -> State:
+        """Return the state after the first `sample` of n lines. Raises StreamError if it is no longer stored."""
+        for run in reversed(self._runs if n - sample <= self._n_lines else ()):
+            first = run.state.n
+            if first < sample <= first + len(run) or (first == sample and run is self._runs[0]):
+                turns = np.frombuffer(bytes(run.turns), run.kind, sample - first)
+                return advanced(run.state, turns, run.openings)
+        oldest = max(self._runs[0].state.n, n - self._n_lines) if self._runs else n
+        raise StreamError(f"line {sample} is not within the lines {oldest} to {n} that can be recalled; raise recall")

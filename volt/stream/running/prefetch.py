@@ -4,7 +4,7 @@
 
 Only a few blocks are requested ahead, which bounds memory.
 
->>> Threads([], ErrorPolicy(), n=1).close()
+>>> Threads(print, n=1).close()
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
@@ -28,10 +28,16 @@ from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import OpenSource
 from volt.stream.running.blocks import Address, ComputedBlock, Form, compute_block
 
-PATIENCE = 0.1  # seconds between looks at signals: some libraries keep a wait from being interrupted
+PATIENCE = 0.1  # seconds between checks for signals, which do not interrupt a wait in some libraries
 _GRACE = 2.0  # seconds that threads have to end their block
 Job = tuple[int, Address]  # the number of a source, and the address of one of its blocks
 Done = tuple[int, Address, ComputedBlock]
+Compute = Callable[[Job], Done]
+
+
+def computed(job: Job, sources: Sequence[OpenSource], policy: ErrorPolicy, form: Form) -> Done:
+    source, address = job
+    return source, address, compute_block(sources[source], address, policy, form=form)
 
 
 class Pool(Protocol):
@@ -39,7 +45,7 @@ class Pool(Protocol):
     def has_room(self) -> bool:
         """True if a worker will soon be idle."""
 
-    def request(self, source: int, address: Address) -> None:
+    def request(self, job: Job) -> None:
         """Request a block. Raises StreamError if no worker is left."""
 
     def receive(self, timeout: float) -> Sequence[Done]:
@@ -66,7 +72,7 @@ class _Queue:
 
 
 class Prefetcher:
-    """Requests as many blocks of each pool as keep its workers busy.
+    """Requests enough blocks from each pool to keep its workers busy.
 
     queues: the addresses of each source's blocks
     pools: the pool of each source
@@ -79,8 +85,7 @@ class Prefetcher:
         parts = zip(queues, pools, sources, strict=True)
         self._queues = [_Queue(queue, pool, source.chunk_lines) for queue, pool, source in parts]
         self._pools = list(dict.fromkeys(pools))
-        self._needs: dict[Pool, list[tuple[float, int]]]  # heaps of (lines that a source's blocks last, source)
-        self._needs = {pool: [] for pool in self._pools}
+        self._needs = dict[Pool, list[tuple[float, int]]]()  # heaps of (lines that a source's blocks last, source)
         self._n_requested, self._most, self._closed = 0, most + len(self._queues), False
         self._shares = list[float]()
 
@@ -133,7 +138,7 @@ class Prefetcher:
         if (address := next(queue.addresses, None)) is not None:
             queue.requested.append(address)
             self._n_requested += 1
-            queue.pool.request(source, address)
+            queue.pool.request((source, address))
         return address
 
     def _receive(self, timeout: float = 0.0, awaited: Pool | None = None) -> None:
@@ -154,21 +159,20 @@ class Prefetcher:
 
 
 class ThisThread:
+    """A `Pool` that computes a block when it is awaited."""
+
     has_room = False
 
-    def __init__(self, sources: Sequence[OpenSource], policy: ErrorPolicy, *, form: Form = "lines") -> None:
-        self._sources, self._policy, self._form, self._jobs = sources, policy, form, deque[Job]()
-
-    def request(self, source: int, address: Address) -> None:
-        self._jobs.append((source, address))
+    def __init__(self, compute: Compute) -> None:
+        self._compute, self._jobs = compute, deque[Job]()
+        self.request = self._jobs.append
 
     def receive(self, timeout: float) -> Sequence[Done]:
         if not timeout:
             return ()
-        source, address = self._jobs[0]
-        block = compute_block(self._sources[source], address, self._policy, form=self._form)
-        self._jobs.popleft()
-        return ((source, address, block),)
+        result = self._compute(self._jobs[0])
+        self._jobs.popleft()  # an interrupted job stays, and is computed again
+        return (result,)
 
     def close(self) -> None: ...
 
@@ -176,8 +180,8 @@ class ThisThread:
 class Threads:
     """A `Pool` of n threads, for compiled code."""
 
-    def __init__(self, sources: Sequence[OpenSource], policy: ErrorPolicy, *, n: int, form: Form = "lines") -> None:
-        self._sources, self._policy, self._n, self._form = sources, policy, n, form
+    def __init__(self, compute: Compute, *, n: int) -> None:
+        self._compute, self._n = compute, n
         self._jobs, self._done = SimpleQueue[Job | None](), SimpleQueue[Done | str]()
         self._n_requested, self._closed, self._pid = 0, False, os.getpid()
         self._threads = [threading.Thread(target=self._work, daemon=True, name="volt-stream") for _ in range(n)]
@@ -188,34 +192,31 @@ class Threads:
     def has_room(self) -> bool:
         return self._n_requested < 2 * self._n
 
-    def request(self, source: int, address: Address) -> None:
+    def request(self, job: Job) -> None:
         self._n_requested += 1
-        self._jobs.put((source, address))
+        self._jobs.put(job)
 
     def receive(self, timeout: float) -> Sequence[Done]:
         result = list[Done]()
         with suppress(Empty):
-            result.append(self._taken(self._done.get(timeout=timeout) if timeout else self._done.get_nowait()))
             while True:
-                result.append(self._taken(self._done.get_nowait()))
+                done = self._done.get(timeout=timeout) if timeout else self._done.get_nowait()
+                if isinstance(done, str):
+                    self.close()
+                    raise StreamError(f"a worker failed:\n{done}")
+                self._n_requested -= 1
+                result.append(done)
+                timeout = 0.0
         return result
-
-    def _taken(self, done: Done | str) -> Done:
-        if isinstance(done, str):
-            self.close()
-            raise StreamError(f"a worker failed:\n{done}")
-        self._n_requested -= 1
-        return done
 
     def _work(self) -> None:
         while not self._closed and (job := self._jobs.get()) is not None:
-            source, address = job
             try:
-                block = compute_block(self._sources[source], address, self._policy, form=self._form)
+                done = self._compute(job)
             except BaseException:
                 self._done.put(traceback.format_exc())
                 return
-            self._done.put((source, address, block))
+            self._done.put(done)
 
     def close(self) -> None:
         self._closed = True
@@ -225,7 +226,6 @@ class Threads:
             self._jobs.put(None)
         deadline = time.monotonic() + _GRACE
         for thread in self._threads:
-            if thread is threading.current_thread():  # a worker may be the one to collect the stream
-                continue
-            thread.join(max(0, deadline - time.monotonic()))
+            if thread is not threading.current_thread():  # a worker may be the one to collect the stream
+                thread.join(max(0, deadline - time.monotonic()))
         self._threads = []

@@ -13,7 +13,6 @@ import math
 import multiprocessing as mp
 import os
 import pickle
-import select
 import signal
 import threading
 import time
@@ -21,6 +20,7 @@ import traceback
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkContext, SpawnContext
 from typing import Any, Literal, NoReturn
@@ -31,12 +31,13 @@ from volt.errors import StreamError, VoltError
 from volt.files.threads import can_wait
 from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.running.blocks import Address, ComputedBlock, Form, compute_block
+from volt.stream.running.blocks import ComputedBlock, Form, compute_block, shown_part
 from volt.stream.running.prefetch import Done, Job
 
 StartMethod = Literal["spawn", "fork"]
 _OUTSTANDING = 4  # blocks requested of a worker at a time: one in work, and some to continue with
-_GRACE = 2.0  # seconds that workers have to end by themselves
+_GRACE = 2.0  # seconds to wait for the end of a worker that has died or was killed
+_LOOK = 0.5  # seconds between a worker's checks of whether the stream's process is alive
 _STARTING, _READING = -2, -1  # instead of the position of a transform
 _UNGUARDED = '; does the script read the stream under `if __name__ == "__main__":`, as processes that start need it?'
 
@@ -64,50 +65,34 @@ class Processes:
         form: Form = "lines",
     ) -> None:
         self._sources, self._limit = sources, math.inf if time_limit is None else time_limit
-        self._workers, self._lifeline, self._pid = list[_Worker](), -1, os.getpid()
+        self._workers, self._pid = list[_Worker](), os.getpid()
         self._is_spawned, remedy = start_method == "spawn", "use n_workers=0" + " and no time_limit" * bool(time_limit)
         context = mp.get_context("spawn") if self._is_spawned else mp.get_context("fork")
         try:
-            self._start(context, pickle.dumps((tuple(sources), policy, form)), n)
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            task = pickle.dumps((tuple(sources), policy, form))
+            for _ in range(n):
+                self._workers.append(_started(context, task))
+        except BaseException as error:
             self.close()
-            raise StreamError(f"a source or transform cannot be sent to a worker ({error}); {remedy}") from error
-        except AssertionError as error:  # of multiprocessing
-            self.close()
-            raise StreamError(f"this process may not start workers ({error}); {remedy}") from error
-        except BaseException:
-            self.close()
-            raise
-
-    def _start(self, context: SpawnContext | ForkContext, task: bytes, n_workers: int) -> None:
-        watched, self._lifeline = os.pipe()
-        try:
-            for _ in range(n_workers):
-                ours, theirs = context.Pipe()
-                others = [self._lifeline, ours.fileno(), *(worker.link.fileno() for worker in self._workers)]
-                inherited = others if isinstance(context, ForkContext) else []
-                life = Connection(os.dup(watched), writable=False)
-                step = context.RawValue("i", _STARTING)
-                arguments = (task, theirs, life, inherited, os.getpid(), step)
-                process = context.Process(target=_serve, args=arguments, daemon=True, name="volt-stream")
-                process.start()
-                theirs.close()
-                life.close()
-                self._workers.append(_Worker(process, ours, step))
-        finally:
-            os.close(watched)
+            if isinstance(error, pickle.PicklingError | AttributeError | TypeError):
+                problem = "a source or transform cannot be sent to a worker"
+            elif isinstance(error, AssertionError):  # of multiprocessing
+                problem = "this process may not start workers"
+            else:
+                raise
+            raise StreamError(f"{problem} ({error}); {remedy}") from error
 
     @property
     def has_room(self) -> bool:
         return any(len(worker.requested) < _OUTSTANDING for worker in self._workers)
 
-    def request(self, source: int, address: Address) -> None:
+    def request(self, job: Job) -> None:
         worker = min(self._workers, key=lambda worker: len(worker.requested))
         if not worker.requested:
             worker.since = time.monotonic()
-        worker.requested.append((source, address))
+        worker.requested.append(job)
         try:
-            worker.link.send((source, address))
+            worker.link.send(job)
         except OSError:
             self._raise_death(worker)
 
@@ -143,8 +128,7 @@ class Processes:
         names = [transform.name for transform in opened.source.transforms]
         steps = {_STARTING: "the start of a worker", _READING: "reading"}
         step = steps[position] if position in steps else f"transform {names[position]!r}"
-        epoch, start = address.part[:2]
-        return f"source {opened.name!r}, epoch {epoch}, lines from {start} on, chunk {address.chunk}: {step}"
+        return f"{shown_part(opened, address.part)}, chunk {address.chunk}: {step}"
 
     def _raise_death(self, worker: _Worker) -> NoReturn:
         worker.process.join(_GRACE)
@@ -156,29 +140,33 @@ class Processes:
         raise StreamError(f"{place}worker process {worker.process.pid} {how}{hint}") from None
 
     def close(self) -> None:
+        workers = self._workers if can_wait(self._pid) else []
         for worker in self._workers:
             worker.link.close()
-        if self._lifeline >= 0:
-            os.close(self._lifeline)
-            self._lifeline = -1
-        deadline = time.monotonic() + _GRACE
-        for worker in self._workers if can_wait(self._pid) else ():
-            worker.process.join(max(0, deadline - time.monotonic()))
-            if worker.process.exitcode is None:
-                worker.process.kill()
-                worker.process.join(_GRACE)
+        for worker in workers:
+            worker.process.kill()  # a worker has nothing to tidy up
+        for worker in workers:
+            worker.process.join(_GRACE)
         self._workers.clear()
 
 
-def _serve(task: bytes, link: Connection, life: Connection, inherited: Sequence[int], parent: int, step: Any) -> None:
+def _started(context: SpawnContext | ForkContext, task: bytes) -> _Worker:
+    ours, theirs = context.Pipe()
+    step = context.RawValue("i", _STARTING)
+    arguments = (task, theirs, os.getpid(), step)
+    process = context.Process(target=_serve, args=arguments, daemon=True, name="volt-stream")
+    process.start()
+    theirs.close()
+    return _Worker(process, ours, step)
+
+
+def _serve(task: bytes, link: Connection, parent: int, step: Any) -> None:
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):  # the parent's business
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with contextlib.suppress(OSError):
         os.dup2(2, 1)  # only the stream's process writes to stdout
-    for handle in inherited:
-        os.close(handle)
-    threading.Thread(target=_die_with, args=(life, parent), daemon=True).start()
+    threading.Thread(target=_die_with, args=(parent,), daemon=True).start()
     try:
         _work(link, task, step)
     except (EOFError, BrokenPipeError, ConnectionResetError):
@@ -196,9 +184,7 @@ def _work(link: Connection, task: bytes, step: Any) -> None:
     sources, policy, form = pickle.loads(task)
     gc.freeze()  # these objects stay: the collector need not visit them again
 
-    def note(position: int) -> None:
-        step.value = position
-
+    note = partial(setattr, step, "value")  # the position of the transform that runs
     while True:
         source, address = link.recv()
         note(_STARTING)
@@ -213,8 +199,7 @@ def _work(link: Connection, task: bytes, step: Any) -> None:
         link.send_bytes(block.ends.tobytes())
 
 
-def _die_with(life: Connection, parent: int) -> None:
-    """End this process when the parent closes its end of the pipe or dies."""
-    while not select.select([life], [], [], 1.0)[0] and os.getppid() == parent:
-        pass
+def _die_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_LOOK)
     os._exit(1)

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from volt import arguments
 from volt.display import counted
 from volt.errors import StreamError
-from volt.stream.reading.open_source import Growth, OpenSource
+from volt.stream.reading.open_source import OpenSource
 from volt.stream.reading.sampler import BlockRange, Deal, Pick, Remains, Span, joined, remains_of
 from volt.stream.running.checkpoint import differences, grown_by, n_lines_before, refuse_difference
-from volt.stream.running.state import Cursor, State, check_cursor, refusal, whole
+from volt.stream.running.state import Cursor, State, check_cursor
+from volt.stream.running.stored_values import refusal, whole
 
 _MOST_EPOCHS = 1 << 16  # between the ranks of a run
 _STATES = "give a list of the states of all ranks"
@@ -73,16 +74,13 @@ def _check_one_run(states: Sequence[State]) -> None:
     if len(worlds) > 1 or ranks != list(range(max(worlds))):
         message = ", ".join(f"{rank} of {world}" for rank, world in sorted(places))
         raise StreamError(f"the states are of ranks {arguments.shortened(message)}; give one of each rank of one run")
-    first, *others = states
-    for state in others:
+    starts = [[(name, cursor.deal, cursor.grown) for name, cursor in state.cursors.items()] for state in states]
+    first = states[0]
+    for state, start in zip(states, starts, strict=True):
         lines = [one for one in differences(first.configuration, state.configuration) if not one.startswith("rank: ")]
-        if lines or [*state.cursors] != [*first.cursors] or _deals(state) != _deals(first):
+        if lines or start != starts[0]:
             message = "; ".join(lines) or "they began with other sources, or from other states"
             raise StreamError(f"the states are not of one run: {message}; give those that its ranks have written")
-
-
-def _deals(state: State) -> list[tuple[Deal, Growth]]:
-    return [(cursor.deal, cursor.grown) for cursor in state.cursors.values()]
 
 
 def _merged_deal(name: str, states: Sequence[State]) -> Deal:
@@ -150,26 +148,23 @@ def _divided(totals: Mapping[str, int], rank: int, world: int) -> dict[str, int]
     return result
 
 
-class Continued(NamedTuple):
-    """The state to continue from, and each accepted difference with the first line that it affects."""
-
-    state: State
-    accepted: tuple[str, ...]
-
-
 def continued(
     state: State, configuration: Mapping[str, Any], *, sources: Sequence[OpenSource] = (), accept: Collection[str] = ()
-) -> Continued:
-    """Return the state from which a stream continues. Raises StreamError for another stream or rank.
+) -> tuple[State, tuple[str, ...]]:
+    """Return the state to continue from, and each accepted difference with the first line that it affects.
+
+    Raises StreamError for another stream or rank.
 
     accept: see `refuse_difference`
     """
     rank, world = configuration["rank"], configuration["world"]
     stored = state.configuration if not state.merged else {**state.configuration, "rank": rank, "world": world}
     old = stored.get("sources", {})
-    known = [source for source in sources if source.name in old]
-    before = {source.name: n_lines_before(source, old[source.name]) for source in known}
-    grown = {source.name: (n, source.n_lines) for source in known if (n := before[source.name]) is not None}
+    grown = {
+        source.name: (n, source.n_lines)
+        for source in sources
+        if (n := n_lines_before(source, old.get(source.name, {}))) is not None
+    }
     names = refuse_difference(stored, configuration, accept=accept, grown=grown)
     n, new = state.n, [source.name for source in sources if source.name not in state.cursors]
     if grown:
@@ -197,4 +192,4 @@ def continued(
         state, configuration=dict(configuration), accepted=tuple(sorted({*state.accepted, *names})),
         base={**dict.fromkeys(new, 0), **state.base}, cursors={**dict.fromkeys(new, Cursor()), **state.cursors},
     )  # fmt: skip
-    return Continued(state, tuple(accepted))
+    return state, tuple(accepted)

@@ -5,7 +5,7 @@ blocks of a source → SourceBuffer → mixed (bytes) or mixed_columns (columns)
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from volt.display import counted
 from volt.errors import StreamError, shown_path
+from volt.stream.reading.error_policy import kind_of
 from volt.stream.reading.open_source import OpenSource
 from volt.stream.running.blocks import Address, ComputedBlock
-from volt.stream.running.state import Cursor, FaultCounts, Opening, refusal
+from volt.stream.running.state import Cursor, FaultCounts, Opening
+from volt.stream.running.stored_values import refusal
 from volt.stream.transforms.batch import Batch, together
 
 Longs = NDArray[np.int64]
@@ -33,9 +35,7 @@ class BlockSlice(NamedTuple):
 
     def spans(self) -> tuple[Longs, Longs]:
         ends = self.block.ends[self.first : self.end]
-        starts = np.empty_like(ends)
-        starts[1:] = ends[:-1]
-        starts[:1] = self.block.ends[self.first - 1] if self.first else 0
+        starts = np.concatenate(([self.block.ends[self.first - 1] if self.first else 0], ends[:-1]))
         return starts, ends - starts
 
 
@@ -71,7 +71,8 @@ class SourceBuffer:
         else:
             before = end.offset if end.address == part.address else 0
             cursor = Cursor(end.lines, *part.address, before, address.chunk, before, end.deal, end.grown)
-        counts = FaultCounts() if is_resumed or part.is_begun else FaultCounts.of(block)
+        is_counted = is_resumed or part.is_begun
+        counts = FaultCounts() if is_counted else FaultCounts(block.n_read, Counter(map(kind_of, block.faults)))
         n_left = block.n_lines - cursor.inside
         self.end, self.left = cursor.moved(n_left), self.left + n_left
         self.n_empty = 0 if block.n_lines else self.n_empty + counts.n_read

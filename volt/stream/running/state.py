@@ -8,31 +8,34 @@ A checksum covers all values. A state belongs to one rank or, once merged, to an
 from __future__ import annotations
 
 import json
-from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from hashlib import blake2b
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.errors import StreamError, shown
-from volt.stream.reading.error_policy import kind_of
+from volt.errors import StreamError
 from volt.stream.reading.open_source import Growth
 from volt.stream.reading.sampler import BlockRange, Deal, Remains, remains_of
-
-if TYPE_CHECKING:
-    from volt.stream.running.blocks import ComputedBlock
-
+from volt.stream.running.stored_values import (
+    check_checksum,
+    check_keys,
+    checksum,
+    listed,
+    mapping,
+    refusal,
+    text,
+    whole,
+)
 
 FORMAT = "volt.stream"
 VERSION = 3
 _STEPS_FORMAT = "volt.steps"  # of the states of steps (volt.batches.windows)
-_MOST = 1 << 62  # of any count
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class Cursor:
     offset: lines of that part already delivered.
     chunk, before: the chunk that contains the line, and the number of lines in earlier chunks of the part.
     deal: the rest of the epochs that began under a different number of ranks.
-    grown: (epoch, n_lines) pairs: the lines of the source before lines were appended in that epoch.
+    grown: see `OpenSource`.
     """
 
     lines: int = 0
@@ -73,8 +76,9 @@ class State:
     """The position of a stream, and the fingerprints of everything that its lines depend on.
 
     n: lines delivered so far.
-    since, base, ended: the line of the last change of sources, ranks or weights; each source's lines there; and
-        ended sources.
+    since: the line at which sources, ranks or weights last changed.
+    base: source name → its lines before line `since`.
+    ended: the names of ended sources.
     accepted: accepted differences from the first configuration.
     merged: the number of merged states; 0 for a rank's own.
     """
@@ -103,24 +107,12 @@ class State:
         """Return the state that `to_json` wrote. Raises StreamError for anything else."""
         arguments.mapping(stored, "state", remedy="give what Stream.state or volt.stream.load_state returns")
         _check_version(stored)
-        own = [one.name for one in fields(cls) if one.name != "cursors"]
-        check_keys(stored, ("format", "version", "volt", "sources", *own, "checksum"))
+        check_keys(stored, ("format", "version", "volt", "sources", *_READERS, "checksum"))
         check_checksum(stored)
         sources = mapping(stored["sources"], "sources")
         try:
-            return cls(
-                n=whole(stored["n"], "n"),
-                cursors={name: _cursor(source, f"sources.{name}") for name, source in sources.items()},
-                configuration=_configuration(stored["configuration"]),
-                since=whole(stored["since"], "since"),
-                base=_counts(stored["base"], "base"),
-                ended=tuple(text(name, "ended") for name in listed(stored["ended"], "ended")),
-                n_read=whole(stored["n_read"], "n_read"),
-                n_faults=whole(stored["n_faults"], "n_faults"),
-                reasons=_counts(stored["reasons"], "reasons"),
-                accepted=tuple(text(name, "accepted") for name in listed(stored["accepted"], "accepted")),
-                merged=whole(stored["merged"], "merged"),
-            )
+            cursors = {name: _cursor(source, f"sources.{name}") for name, source in sources.items()}
+            return cls(cursors=cursors, **{name: read(stored[name], name) for name, read in _READERS.items()})
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise refusal(f"the state contains values that no stream writes ({error!r})") from None
 
@@ -128,21 +120,6 @@ class State:
 @cache
 def _volt() -> str:
     return version("volt-vocab")
-
-
-def checksum(stored: Mapping[str, Any]) -> str:
-    """Return 32 hexadecimal digits that depend on all other values."""
-    rest = {name: value for name, value in stored.items() if name != "checksum"}
-    return blake2b(json.dumps(rest, sort_keys=True).encode(), digest_size=16).hexdigest()
-
-
-def check_checksum(stored: Mapping[str, Any]) -> None:
-    try:
-        expected = checksum(stored)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise refusal(f"the state contains values that are not JSON ({error})") from None
-    if stored["checksum"] != expected:
-        raise refusal("the state's checksum does not match its values: the state was damaged, or edited by hand")
 
 
 def _check_version(stored: Mapping[str, Any]) -> None:
@@ -164,8 +141,7 @@ def _cursor_to_json(cursor: Cursor) -> dict[str, Any]:
     numbers = {one.name: getattr(cursor, one.name) for one in fields(cursor) if one.name != "grown"}
     deal = [
         {
-            "epoch": remains.epoch,
-            "spans": remains.spans,
+            **remains._asdict(),
             "begun": [{"start": part.start, "n_lines": part.n_lines, "picks": part.picks} for part in remains.begun],
         }
         for remains in cursor.deal
@@ -184,87 +160,51 @@ def _cursor(stored: Mapping[str, Any], place: str) -> Cursor:
     return Cursor(
         **{name: whole(stored[name], f"{place}.{name}") for name in numbers},
         start=None if stored["start"] is None else whole(stored["start"], f"{place}.start"),
-        deal=tuple(
-            Remains(
-                epoch := whole(remains["epoch"], f"{place}.deal"),
-                _pairs(remains["spans"], f"{place}.deal"),
-                tuple(
-                    BlockRange(
-                        epoch, whole(part["start"], f"{place}.deal"), whole(part["n_lines"], f"{place}.deal"),
-                        _pairs(part["picks"], f"{place}.deal", low=1),
-                    )
-                    for part in remains["begun"]
-                ),
-            )
-            for remains in stored["deal"]
-        ),
+        deal=tuple(_remains(remains, f"{place}.deal") for remains in stored["deal"]),
         grown=_pairs(stored.get("grown", ()), f"{place}.grown", low=1),
     )  # fmt: skip
+
+
+def _remains(stored: Mapping[str, Any], place: str) -> Remains:
+    epoch = whole(stored["epoch"], place)
+    begun = [
+        BlockRange(
+            epoch, whole(part["start"], place), whole(part["n_lines"], place), _pairs(part["picks"], place, low=1)
+        )
+        for part in stored["begun"]
+    ]
+    return Remains(epoch, _pairs(stored["spans"], place), tuple(begun))
 
 
 def _pairs(stored: object, place: str, *, low: int = 0) -> tuple[tuple[int, int], ...]:
     return tuple((whole(first, place), whole(second, place, low=low)) for first, second in listed(stored, place))
 
 
-def _configuration(stored: object) -> dict[str, Any]:
-    place = "configuration.sources"
-    for name, source in mapping(mapping(stored, "configuration").get("sources", {}), place).items():
-        mapping(source, f"{place}.{name}")
-    return dict(mapping(stored, "configuration"))
+def _configuration(stored: object, place: str) -> dict[str, Any]:
+    result = dict(mapping(stored, place))
+    for name, source in mapping(result.get("sources", {}), f"{place}.sources").items():
+        mapping(source, f"{place}.sources.{name}")
+    return result
 
 
 def _counts(stored: object, place: str) -> dict[str, int]:
     return {name: whole(n, f"{place}.{name}") for name, n in mapping(stored, place).items()}
 
 
-def refusal(problem: str) -> StreamError:
-    """Build the error for an invalid state."""
-    return StreamError(f"{problem}; take one that a stream has written, or start the stream anew")
+def _texts(stored: object, place: str) -> tuple[str, ...]:
+    return tuple(text(value, place) for value in listed(stored, place))
 
 
-def whole(value: object, place: str, *, low: int = 0) -> int:
-    """Return a whole number from `low` up, or raise StreamError."""
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value < _MOST:
-        raise refusal(f"the state's {shown(place)} is {shown(repr(value))}, not a whole number from {low} up")
-    return value
-
-
-def text(value: object, place: str) -> str:
-    if not isinstance(value, str):
-        raise refusal(f"the state's {shown(place)} is {shown(repr(value))}, not a text")
-    return value
-
-
-def mapping(value: object, place: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise refusal(f"the state's {shown(place)} is {arguments.shortened(repr(value))}, not a mapping")
-    return value
-
-
-def listed(value: object, place: str) -> Sequence[Any]:
-    if not isinstance(value, list | tuple):
-        raise refusal(f"the state's {shown(place)} is {arguments.shortened(repr(value))}, not a list")
-    return value
-
-
-def check_keys(stored: Mapping[str, Any], keys: Sequence[str], place: str = "") -> None:
-    at = f"{place}." if place else ""
-    for key in stored:
-        if key not in keys:
-            raise refusal(f"the state has an unknown key, {arguments.shortened(f'{at}{key}')}")
-    for key in keys:
-        if key not in stored:
-            raise refusal(f"the state has no {shown(f'{at}{key}')!r}")
+_READERS: dict[str, Callable[[Any, str], Any]] = {  # of the values of a saved state, by name
+    "n": whole, "configuration": _configuration, "since": whole, "base": _counts, "ended": _texts, "n_read": whole,
+    "n_faults": whole, "reasons": _counts, "accepted": _texts, "merged": whole,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class FaultCounts:
     n_read: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, block: ComputedBlock) -> FaultCounts:
-        return cls(block.n_read, Counter(map(kind_of, block.faults)) if block.faults else {})
 
     def added_to(self, state: State) -> State:
         reasons = dict(Counter(state.reasons) + Counter(self.reasons)) if self.reasons else state.reasons
@@ -273,7 +213,7 @@ class FaultCounts:
 
 
 class Opening(NamedTuple):
-    """A block of a source that is opened at line n of the stream.
+    """A block of a source, first read at line n of the stream.
 
     cursor: the position at the start of the block, or a restored position in it.
     counts: lines read for the block, unless already counted.
@@ -318,76 +258,7 @@ def advanced(state: State, turns: NDArray[np.integer[Any]], openings: Sequence[O
             name = names[index]
             cursors[name] = cursors[name].moved(state.cursors[name].lines + count - cursors[name].lines)
     state = replace(state, n=n, cursors=cursors)
-    reasons = dict[str, int]()
+    reasons = Counter[str]()
     for opening in opened:
-        for kind, number in opening.counts.reasons.items():
-            reasons[kind] = reasons.get(kind, 0) + number
+        reasons.update(opening.counts.reasons)
     return FaultCounts(sum(opening.counts.n_read for opening in opened), reasons).added_to(state)
-
-
-_MOST_CURSORS = 1 << 13  # in all states that are retained: some 200 bytes each
-_MOST_OPENINGS = 1 << 14  # in all runs, some 500 bytes each
-_RUN_OPENINGS = 1 << 8  # in one run; each call of `at` reads all openings of a run
-
-
-@dataclass(slots=True)
-class _Run:
-    state: State
-    turns: bytearray  # of unsigned integers that are as small as the number of sources allows
-    openings: list[Opening]
-
-    @property
-    def _kind(self) -> np.dtype[np.unsignedinteger[Any]]:
-        return np.min_scalar_type(len(self.state.cursors))
-
-    def __len__(self) -> int:
-        return len(self.turns) // self._kind.itemsize
-
-    def extend(self, turns: NDArray[np.int64], openings: Sequence[Opening]) -> None:
-        self.turns += turns.astype(self._kind).tobytes()
-        self.openings += openings
-
-    def after(self, n: int) -> State:
-        return advanced(self.state, np.frombuffer(bytes(self.turns), self._kind, n), self.openings)
-
-    def continues_at(self, state: State) -> bool:
-        is_next = self.state.n + len(self) == state.n and len(self.openings) < _RUN_OPENINGS
-        return is_next and (self.state.since, self.state.ended) == (state.since, state.ended)
-
-
-class StateHistory:
-    """The turns of the last `n_lines` lines, and the states before some of them."""
-
-    def __init__(self, n_lines: int) -> None:
-        self._n_lines, self._n_turns, self._n_openings = n_lines, 0, 0
-        self._runs = deque[_Run]()
-
-    def add(self, state: State, turns: NDArray[np.int64], openings: Sequence[Opening]) -> None:
-        if not self._n_lines:
-            return
-        if not self._runs or not self._runs[-1].continues_at(state):
-            self._runs.append(_Run(state, bytearray(), []))
-        self._runs[-1].extend(turns, openings)
-        self._n_turns, self._n_openings = self._n_turns + len(turns), self._n_openings + len(openings)
-        while self._has_surplus(max(1, _MOST_CURSORS // max(1, len(state.cursors)))):
-            first = self._runs.popleft()
-            self._n_turns, self._n_openings = self._n_turns - len(first), self._n_openings - len(first.openings)
-
-    def _has_surplus(self, most_runs: int) -> bool:
-        if len(self._runs) < 2:
-            return False
-        is_old = self._n_turns - len(self._runs[0]) >= self._n_lines
-        return is_old or len(self._runs) > most_runs or self._n_openings > _MOST_OPENINGS
-
-    def clear(self) -> None:
-        self._runs.clear()
-        self._n_turns = self._n_openings = 0
-
-    def at(self, sample: int, *, n: int) -> State:
-        """Return the state after the first `sample` of n lines. Raises StreamError if it is no longer stored."""
-        for run in reversed(self._runs if n - sample <= self._n_lines else ()):
-            first = run.state.n
-            if first < sample <= first + len(run) or (first == sample and run is self._runs[0]):
-                return run.after(sample - first)
-        oldest = max(self._runs[0].state.n, n - self._n_lines) if self._runs else n
-        raise StreamError(f"line {sample} is not within the lines {oldest} to {n} that can be recalled; raise recall")

@@ -38,18 +38,6 @@ _MIX = "give volt.stream.Sampling(temperature=5), say"
 _POLICY = "give volt.stream.ErrorPolicy('skip'), say"
 
 
-def _check_workers(n_workers: int, start_method: str) -> None:
-    if not 0 <= arguments.whole(n_workers, "n_workers") <= MOST_WORKERS or start_method not in ("spawn", "fork"):
-        options = f"n_workers={n_workers}, start_method={start_method!r}"
-        raise ConfigError(f"{options}: give 0 to {MOST_WORKERS}, and spawn or fork")
-
-
-def _check_time_limit(seconds: float | None) -> float | None:
-    if seconds is not None and not 0 < arguments.number(seconds, "time_limit") < math.inf:
-        raise ConfigError(f"time_limit={seconds}: give seconds, more than 0, or None for any time")
-    return seconds
-
-
 class Stream(Engine):
     r"""An iterable of lines; each iterator continues where the last one stopped.
 
@@ -97,10 +85,8 @@ class Stream(Engine):
         files: LoadedFiles | None = None,
     ) -> None:
         one, remedy = "did you mean volt.Stream.from_config(path)?", "give a list of volt.stream.Source"
-        if isinstance(sources, os.PathLike):
-            raise arguments.refusal(sources, "sources", one)
-        if isinstance(sources, Source | OpenSource):
-            remedy = "did you mean [source]?"
+        if isinstance(sources, Source | OpenSource | os.PathLike):
+            remedy = one if isinstance(sources, os.PathLike) else "did you mean [source]?"
         sources = [
             source if isinstance(source, OpenSource)
             else arguments.instance(source, Source, f"sources[{place}]", remedy="give volt.stream.Source(name, paths)")
@@ -108,13 +94,17 @@ class Stream(Engine):
         ]  # fmt: skip
         seed, recall = arguments.whole(seed, "seed", low=0), arguments.whole(recall, "recall", low=0)
         policy = ErrorPolicy() if policy is None else arguments.instance(policy, ErrorPolicy, "policy", remedy=_POLICY)
-        cache = None if cache is None else arguments.path(cache, "cache")
+        folder = None if cache is None else Path(arguments.path(cache, "cache"))
         mix = None if mix is None else arguments.instance(mix, Sampling, "mix", remedy=_MIX)
         check_names([source.name for source in sources])
-        _check_workers(n_workers, start_method)
+        if not 0 <= arguments.whole(n_workers, "n_workers") <= MOST_WORKERS or start_method not in ("spawn", "fork"):
+            shown = f"n_workers={n_workers}, start_method={start_method!r}"
+            raise ConfigError(f"{shown}: give 0 to {MOST_WORKERS}, and spawn or fork")
+        if time_limit is not None and not 0 < arguments.number(time_limit, "time_limit") < math.inf:
+            raise ConfigError(f"time_limit={time_limit}: give seconds, more than 0, or None for any time")
         arguments.choice(ends, "ends", ("stop", "drop"))
         rank, world = check_rank(rank, world)
-        files, folder = files or LoadedFiles(), None if cache is None else Path(cache)
+        files = files or LoadedFiles()
         opened = tuple(
             source if isinstance(source, OpenSource)
             else open_source(source, seed=seed, cache=folder, policy=policy, files=files)
@@ -123,13 +113,13 @@ class Stream(Engine):
         opened = opened if mix is None else mixed_by_size(opened, mix)
         if policy.quarantine is not None:
             check_distinct([policy.quarantine], [path for source in opened for path in source.paths])
-        shown = {source.name: source.fingerprints for source in opened}
-        values: dict[str, Any] = {"seed": seed, "ends": ends, "rank": rank, "world": world, "sources": shown}
+        fingerprints = {source.name: source.fingerprints for source in opened}
+        values: dict[str, Any] = {"seed": seed, "ends": ends, "rank": rank, "world": world, "sources": fingerprints}
         values |= {} if mix is None else {"mix": str(mix)}
         self.seed, self.accepted = seed, tuple[str, ...]()
         super().__init__(
             opened, ends=ends, policy=policy, recall=recall, n_workers=n_workers, start_method=start_method,
-            time_limit=_check_time_limit(time_limit), configuration=values,
+            time_limit=time_limit, configuration=values,
         )  # fmt: skip
 
     @classmethod
@@ -175,8 +165,7 @@ class Stream(Engine):
         """Yield lines without line ends. A line counts as delivered when it is yielded."""
         while True:
             with self._lock:
-                self._take_form("lines")
-                if (size := self._next(None)) is None:
+                if (size := self._next(None, "lines")) is None:
                     return
                 run, data = self._run, mixed(self._buffers, self._turns[:size])
             lines = data.tobytes().decode().split("\n")
@@ -212,8 +201,7 @@ class Stream(Engine):
         left = None if limit is None else arguments.whole(limit, "limit", low=0)
         while left is None or left > 0:
             with self._lock:
-                self._take_form(form)
-                if (size := self._next(left)) is None:
+                if (size := self._next(left, form)) is None:
                     return
                 result = take(self._turns[:size])
                 self._n_given = size
@@ -261,9 +249,10 @@ class Stream(Engine):
 
         Raises StreamError if the state is invalid or belongs to another stream; the error names the differences.
         """
-        result = continued(State.from_json(state), self.configuration, sources=self.sources, accept=accept)
-        self._stand_at(result.state)
-        self.accepted = result.accepted
+        current = State.from_json(state)
+        current, accepted = continued(current, self.configuration, sources=self.sources, accept=accept)
+        self._stand_at(current)
+        self.accepted = accepted
 
     def summary(self) -> Summary:
         """Return the statistics of the stream so far."""

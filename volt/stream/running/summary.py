@@ -7,7 +7,7 @@ A virtual epoch is V lines of a mixture of endless sources, enough to read the l
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from volt.display import counted
@@ -100,7 +100,7 @@ def source_summaries(
 
 @dataclass(frozen=True, slots=True)
 class SourcePasses:
-    """The part of a source in a virtual epoch: its lines, passes, and shares."""
+    """One source's lines, passes and shares in a virtual epoch."""
 
     lines: int
     passes: int
@@ -136,16 +136,11 @@ class VirtualEpoch:
 
 def mixed_by_size(sources: Sequence[OpenSource], mix: Sampling) -> tuple[OpenSource, ...]:
     for source in (opened.source for opened in sources):
-        if source.weight != 1:
-            raise ConfigError(
-                f"source {source.name!r}: weight={source.weight} cannot be used with mix; remove one of them"
-            )
-        if source.epochs is not None:
-            raise ConfigError(
-                f"source {source.name!r}: epochs={source.epochs} cannot be used with mix; remove one of them"
-            )
+        for name, default in (("weight", 1), ("epochs", None)):
+            if (value := getattr(source, name)) != default:
+                raise ConfigError(f"source {source.name!r}: {name}={value} cannot be used with mix; remove one of them")
     weights = mix.weights({source.name: source.n_lines for source in sources})
-    return tuple(source.weighing(weights[source.name]) for source in sources)
+    return tuple(replace(source, source=replace(source.source, weight=weights[source.name])) for source in sources)
 
 
 def epoch_lines(sources: Sequence[OpenSource]) -> int | None:
@@ -166,10 +161,11 @@ def virtual_epoch(
     number = max(0, (n - mixture.since) * world - 1 - rank) // n_lines
     start, end = (mixture.since + (epoch * n_lines + rank) // world for epoch in (number, number + 1))
     before, wanted = mixture.counts_at(start).tolist(), mixture.shares()
-    n_lines_given = [cursor.lines - count for cursor, count in zip(cursors, before, strict=True)]
-    passes = [int(epochs_read(source, cursors[k], in_use.get(k))) for k, source in enumerate(sources)]
     parts = {
-        source.name: SourcePasses(lines, n_passes, share, lines / max(1, n - start))
-        for source, n_passes, lines, share in zip(sources, passes, n_lines_given, wanted, strict=True)
-    }
+        source.name: SourcePasses(
+            lines := cursor.lines - count, int(epochs_read(source, cursor, in_use.get(index))), share,
+            lines / max(1, n - start),
+        )
+        for index, (source, cursor, count, share) in enumerate(zip(sources, cursors, before, wanted, strict=True))
+    }  # fmt: skip
     return VirtualEpoch(number, end - start, n - start, parts)

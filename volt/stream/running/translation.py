@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
 from volt.errors import ConfigError, StreamError, VoltError
@@ -21,6 +20,8 @@ from volt.files.blocks import Block
 from volt.files.paths import expand
 from volt.formats.registry import files_read
 from volt.stream.config.configuration import load_config
+from volt.stream.reading.shard import shifting_lines
+from volt.stream.reading.text_shard import lines_of
 from volt.stream.running.blocks import unwritable_lines
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
@@ -37,7 +38,6 @@ from volt.stream.transforms.transform import (
 )
 
 SOURCE, TARGET = 1, 2
-_TAB, _RETURN = 0x09, 0x0D
 _SURROGATE = re.compile("[\ud800-\udfff]")
 Place = Callable[[int], str]  # index of a line → how an error names it
 
@@ -148,7 +148,7 @@ class _Passage:
     def blocks(self, blocks: Iterable[Block]) -> Iterator[bytes]:
         for block in blocks:
             if block.data:
-                column = _lines_of(block.data)
+                column = lines_of(block.data, is_first=False)
                 yield from self._translated(column, block.place, first=block.first_line - 1)
 
     def makes_a_target(self) -> bool:
@@ -160,8 +160,7 @@ class _Passage:
         return bool(done.column(TARGET).present.all())
 
     def _translated(self, column: Column, place: Place, *, first: int) -> Iterator[bytes]:
-        tab = _first_tab(column)
-        if tab is not None:
+        if (tab := min(shifting_lines([column]), default=None)) is not None:
             yield from self._translated(column.take(np.arange(tab)), place, first=first)
             raise StreamError(f"{place(tab)}: contains a tab, which separates fields; write a space instead")
         empty = (Column.repeated("", len(column)),) * self.has_both
@@ -229,13 +228,6 @@ def _check_lines(lines: list[str]) -> None:
             raise StreamError(f"line {index + 1}: contains a lone surrogate, which is not text; fix it")
 
 
-def _first_tab(column: Column) -> int | None:
-    tabs = np.flatnonzero(column.data == _TAB)
-    rows = np.searchsorted(column.starts, tabs, side="right") - 1
-    rows = rows[tabs < column.starts[rows] + column.sizes[rows]] if len(column) else rows[:0]
-    return int(rows[0]) if len(rows) else None
-
-
 def _check_steps(steps: Iterable[Transform]) -> None:
     for step in steps:
         if joins_lines(step):
@@ -246,9 +238,3 @@ def _check_steps(steps: Iterable[Transform]) -> None:
                 f"step {step.name!r} fills field 1 from another field, so the text to translate has no place; swap src "
                 "and tgt in the task's inputs instead"
             )
-
-
-def _lines_of(data: bytes) -> Column:
-    column = Column.cut(data if data.endswith(b"\n") else data + b"\n")
-    returns: NDArray[np.bool_] = (column.sizes > 0) & (column.data[column.starts + column.sizes - 1] == _RETURN)
-    return Column(column.data, column.starts, column.sizes - returns)

@@ -1,0 +1,78 @@
+"""Check the values of a saved state, which may come from any JSON file; each check raises StreamError.
+
+place: the name of the value in the state, such as "sources.wmt.lines"
+
+>>> whole(7, "n")
+7
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+from volt import arguments
+from volt.errors import StreamError, shown
+
+_MOST = 1 << 62  # of any count
+
+
+def refusal(problem: str) -> StreamError:
+    """Return the error for an invalid state."""
+    return StreamError(f"{problem}; take one that a stream has written, or start the stream anew")
+
+
+def _wrong(value: object, place: str, wanted: str) -> StreamError:
+    return refusal(f"the state's {shown(place)} is {arguments.shortened(repr(value))}, not {wanted}")
+
+
+def whole(value: object, place: str, *, low: int = 0) -> int:
+    """Return a whole number from `low` up."""
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value < _MOST:
+        raise _wrong(value, place, f"a whole number from {low} up")
+    return value
+
+
+def text(value: object, place: str) -> str:
+    if not isinstance(value, str):
+        raise _wrong(value, place, "a text")
+    return value
+
+
+def mapping(value: object, place: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise _wrong(value, place, "a mapping")
+    return value
+
+
+def listed(value: object, place: str) -> Sequence[Any]:
+    if not isinstance(value, list | tuple):
+        raise _wrong(value, place, "a list")
+    return value
+
+
+def check_keys(stored: Mapping[str, Any], keys: Sequence[str], place: str = "") -> None:
+    at = f"{place}." if place else ""
+    for key in stored:
+        if key not in keys:
+            raise refusal(f"the state has an unknown key, {arguments.shortened(f'{at}{key}')}")
+    for key in keys:
+        if key not in stored:
+            raise refusal(f"the state has no {shown(f'{at}{key}')!r}")
+
+
+def checksum(stored: Mapping[str, Any]) -> str:
+    """Return 32 hexadecimal digits that depend on all other values of a state."""
+    rest = {name: value for name, value in stored.items() if name != "checksum"}
+    return blake2b(json.dumps(rest, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def check_checksum(stored: Mapping[str, Any]) -> None:
+    try:
+        expected = checksum(stored)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise refusal(f"the state contains values that are not JSON ({error})") from None
+    if stored["checksum"] != expected:
+        raise refusal("the state's checksum does not match its values: the state was damaged, or edited by hand")
