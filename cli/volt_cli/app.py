@@ -20,6 +20,7 @@ import typer
 from typer.exceptions import TyperException
 
 from volt.errors import ConfigError, VoltError, shown_path
+from volt.files.limits import LongLineError
 from volt_cli import (
     binarize,
     commands,
@@ -36,7 +37,7 @@ from volt_cli import (
     warmup,
 )
 from volt_cli.console import messages, say
-from volt_cli.options import as_option
+from volt_cli.options import as_option, flag
 from volt_cli.process import Ended, ended_by_signals, prepare_standard_files
 from volt_cli.stream import commands as stream
 
@@ -85,7 +86,7 @@ app.add_typer(stream.app)
 
 @app.callback(invoke_without_command=True)
 def top(
-    version: Annotated[bool, typer.Option("--version", help="Show versions and this machine, and exit.")] = False,
+    version: Annotated[bool, flag("Show versions and this machine, and exit.", "--version")] = False,
 ) -> None:
     """Find the subword vocabulary that a corpus deserves, and apply it."""
     if version:
@@ -105,7 +106,10 @@ def main() -> None:
     except TyperException as error:
         status = _report_usage(error)
     except VoltError as error:
-        status = _report(error.text(as_option), 2 if isinstance(error, ConfigError) else 1)
+        text = error.text(as_option)
+        if isinstance(error, LongLineError):
+            text = text.replace("raise max_line", "raise --max-line")
+        status = _report(text, 2 if isinstance(error, ConfigError) else 1)
     except KeyboardInterrupt:
         status = 130
     except BrokenPipeError:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from volt.errors import ConfigError, CorpusError
+from volt.files.limits import MAX_LINE
 from volt_cli.console import messages, prepare_kernels, print_json, show
 from volt_cli.io import (
     check_one_for_stdout,
@@ -22,13 +21,13 @@ from volt_cli.io import (
     written,
 )
 from volt_cli.options import (
-    MAX_LINE,
     Json,
     MaxLine,
     ModelOptions,
     Quiet,
     SizeOptions,
     argument,
+    flag,
     input_paths,
     option,
     readable,
@@ -77,9 +76,7 @@ class LearningOptions:
 
     candidates: Annotated[int | None, option("N", "Merges to learn; default: enough to pick.", min=1)] = None
     temperature: Annotated[float, option("T", "Rescale the texts' totals n to n^(1/T) for learning.", min=1)] = 1.0
-    separate: Annotated[
-        bool, typer.Option("--separate/--joint", help="Also a vocabulary of its own for each text.")
-    ] = False
+    separate: Annotated[bool, flag("Also a vocabulary of its own for each text.", "--separate/--joint")] = False
 
 
 def compare(
@@ -118,7 +115,6 @@ def compare(
     texts = input_paths([path for group in (corpus, heldout or []) for path in source_paths(group).values()])
     from volt.comparison.compare import compare as run_compare
     from volt.comparison.systems import DEFAULT_SYSTEMS
-    from volt.files.limits import parse_max_line
 
     _check_files(texts, systems or [], reports)
     requested, model = parse_sizes(sizing.sizes), modelling.model(sizing.select)
@@ -129,7 +125,7 @@ def compare(
         comparison = run_compare(
             corpus, heldout=heldout or (), systems=systems or DEFAULT_SYSTEMS, sizes=requested, select=sizing.select,
             n_candidates=learning.candidates, temperature=learning.temperature, separate=learning.separate,
-            model=model, samples=lines, report=status.update if status else None, max_line=parse_max_line(max_line),
+            model=model, samples=lines, report=status.update if status else None, max_line=max_line,
         )  # fmt: skip
     _write(comparison, reports)
 

@@ -8,10 +8,8 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from volt.errors import ConfigError
-from volt_cli.options import option
+from volt_cli.options import flag, option
 
 if TYPE_CHECKING:
     from volt.count.budget import Budget
@@ -35,9 +33,7 @@ class Bounds:
     ] = None
     approximate: Annotated[
         bool,
-        typer.Option(
-            "--approximate", help="With --memory: forget the rarest words, and report by how much counts are off."
-        ),
+        flag("With --memory: forget the rarest words, and report by how much counts are off.", "--approximate"),
     ] = False
 
     def budget(self) -> Budget | None:

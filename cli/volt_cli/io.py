@@ -20,8 +20,10 @@ from volt_cli.console import messages, output, say
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from volt.count.word_counts import WordCounts
     from volt.files.blocks import Block, Errors, Wait
     from volt.vocabulary import Vocabulary
+    from volt_cli.console import Phases
 
 
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
@@ -104,6 +106,14 @@ def save(vocabulary: Vocabulary, place: Path) -> None:
         vocabulary.save(path)
 
 
+def count_text(files: list[str], phases: Phases, **options: Any) -> WordCounts:
+    """Count the words of files, with a progress bar. options: of `count_words`"""
+    from volt.count.corpus import count_words
+
+    with phases.phase("count", unit="B") as advance:
+        return count_words(files, progress=lambda path, done, total: advance(done, total), **options)
+
+
 def report_console(*places: Path | None) -> Console:
     """Return the console for a report: stderr if a place is stdout."""
     return messages() if any(map(is_stdout, places)) else output()
@@ -166,13 +176,16 @@ def write_each(file: BinaryIO, texts: Iterable[bytes]) -> None:
         file.flush()
 
 
-def load_model(path: Path, *, texts: Collection[str] = (), pattern: str | None = None) -> Vocabulary:
+def load_model(
+    path: Path, *, texts: Collection[str] = (), pattern: str | None = None, option: str = "-m"
+) -> Vocabulary:
     """Return the vocabulary in a file of any format; report on stderr what the file lacks.
 
     texts: other inputs; stdin can be only one.  pattern: splits text, if the file lacks a pattern
+    option: what names the file
     """
     if str(path) == "-" and "-" in texts:
-        raise ConfigError("-m -: stdin cannot be both the vocabulary and the text; name a file for one of them")
+        raise ConfigError(f"{option} -: stdin cannot be both the vocabulary and the text; name a file for one of them")
     from volt.formats.registry import is_own, read_vocabulary
 
     with read_once(path) as copy:
@@ -191,9 +204,6 @@ def say_losses(path: Path, vocabulary: Vocabulary) -> None:
 @contextmanager
 def read_once(path: Path) -> Iterator[Path]:
     """Yield a path that can be read twice; for stdin, a pipe or a URL, that of a copy."""
-    import shutil
-    import sys
-
     from volt.files.small_files import is_pipe
     from volt.files.temporary import scratch_folder
 

@@ -8,12 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from volt.errors import ConfigError, shown, shown_path
-from volt_cli.console import say
-from volt_cli.io import load_model
-from volt_cli.options import CandidateOptions, CountOptions, SpecialOptions, option
+from volt_cli.console import warn
+from volt_cli.io import is_stdout
+from volt_cli.options import CandidateOptions, CountOptions, SpecialOptions, flag, option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -37,9 +35,7 @@ class NamedSourceOptions:
     temperature: Annotated[
         float, option("T", "Rescale the sources' totals n to n^(1/T), from 1: 5 helps small ones.")
     ] = 1.0
-    parity: Annotated[
-        bool, typer.Option("--parity", help="Let the source that is compressed worst choose each merge.")
-    ] = False
+    parity: Annotated[bool, flag("Let the source that is compressed worst choose each merge.", "--parity")] = False
     parity_unit: Annotated[
         Literal["character", "byte", "line"] | None,
         option(
@@ -47,7 +43,7 @@ class NamedSourceOptions:
         ),
     ] = None
     per_source: Annotated[
-        bool, typer.Option("--per-source", help="A vocabulary for each source, NAME.volt; -o is then a folder.")
+        bool, flag("A vocabulary for each source, NAME.volt; -o is then a folder.", "--per-source")
     ] = False
 
     @property
@@ -101,16 +97,23 @@ class NamedSourceOptions:
         return ("parity", "replay") if self.parity else ()
 
     def learner(
-        self, sources: Mapping[str, WordCounts], counts: WordCounts, *, coverage: float
+        self, old: Vocabulary | None, sources: Mapping[str, WordCounts], counts: WordCounts, learning: CandidateOptions
     ) -> Callable[..., Candidates]:
-        """Return the function that learns merges."""
+        """Return the function that learns merges. old: the vocabulary to extend, if any"""
+        least, marker = learning.min_pair_count, learning.marker
+        if old:
+            from volt.choose.extend import extend_bpe
+
+            new_atoms = None if learning.new_atoms is None else learning.new_atoms == "add"
+            return partial(extend_bpe, old, counts, new_atoms=new_atoms, min_pair_count=least)
         if self.parity:
             from volt.learn.parity import learn_parity
 
-            return partial(learn_parity, sources, unit=self.unit, temperature=self.temperature)
+            learn = partial(learn_parity, sources, unit=self.unit, temperature=self.temperature)
+            return partial(learn, marker=marker, min_pair_count=least)
         from volt.learn.bpe import learn_bpe
 
-        return partial(learn_bpe, counts, coverage=coverage)
+        return partial(learn_bpe, counts, coverage=learning.coverage, marker=marker, min_pair_count=least)
 
     def warn(self, sources: Iterable[Iterable[str]]) -> None:
         """Print what may mislead. sources: files of each source without a named column"""
@@ -120,19 +123,15 @@ class NamedSourceOptions:
             path = next(iter(files), None)
             if path is not None and (columns := first_columns(path)):
                 texts = ", ".join(f"{n} {shown(text, MOST_OF_COLUMN)!r}" for n, text in enumerate(columns, 1))
-                _warn(
+                warn(
                     f"{shown_path(path)}: its lines have columns, and all are counted: {texts}; "
                     "write NAME=FILE:N, or --fields N, for one"
                 )
         if self.parity_unit == "byte":
-            _warn(
+            warn(
                 "bytes per character differ between scripts (1 in Latin, 3 in Devanagari), so pieces per byte mislead "
                 "across them; --parity-unit character, or line for translations, is safer"
             )
-
-
-def _warn(message: str) -> None:
-    say(message, mark="warning", style="bold yellow")
 
 
 def joint_output(names: Iterable[str]) -> Path:
@@ -142,8 +141,6 @@ def joint_output(names: Iterable[str]) -> Path:
 
 def outputs_of(names: Iterable[str], folder: Path | None) -> dict[str, Path]:
     """Return each source's output. Raises ConfigError if `folder` is not a folder."""
-    from volt_cli.io import is_stdout
-
     if folder is not None and (is_stdout(folder) or (folder.exists() and not folder.is_dir())):
         what = "stdout takes one file" if is_stdout(folder) else "a file"
         raise ConfigError(f"-o {shown_path(folder)}: {what}; --per-source writes NAME.volt for each, so give a folder")
@@ -202,7 +199,6 @@ def each_text(results: Mapping[str, SearchResult]) -> RenderableType:
 _WORDS = "words are made as MODEL makes them"
 _TOKENS = "MODEL keeps its special tokens"
 _LEARNS = "it learns merges after those of MODEL"
-_ATOMS = {"add": True, "leave": False, None: None}
 
 
 def check_alone(
@@ -229,25 +225,3 @@ def _options_set(group: Any, names: Collection[str]) -> Iterator[str]:
     for field in fields(group):
         if field.name in names and getattr(group, field.name) != field.default:
             yield f"--{field.name.replace('_', '-')}"
-
-
-def extended_model(path: Path | None, texts: Collection[str]) -> Vocabulary | None:
-    """Return the vocabulary to extend, if any. Raises ConfigError if stdin is also a text."""
-    if path is None:
-        return None
-    if str(path) == "-" and "-" in texts:
-        raise ConfigError("--extend -: stdin cannot be both the vocabulary and the text; name a file for one of them")
-    return load_model(path)
-
-
-def extending_learner(
-    vocabulary: Vocabulary, counts: WordCounts, learning: CandidateOptions
-) -> Callable[..., Candidates]:
-    """Return the function that learns merges after those of the vocabulary."""
-    from volt.choose.extend import extend_bpe
-
-    def learn(n_merges: int | None = None, *, marker: object = None, **others: Any) -> Candidates:
-        return extend(n_merges, **others)
-
-    extend = partial(extend_bpe, vocabulary, counts, new_atoms=_ATOMS[learning.new_atoms])
-    return learn

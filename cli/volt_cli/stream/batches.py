@@ -23,7 +23,7 @@ from volt.errors import ConfigError, StreamError, shown_path
 from volt.files.paths import exists
 from volt_cli.console import Phases, loading, prepare_kernels, print_json, say, show
 from volt_cli.io import check_places, is_stdout
-from volt_cli.options import Config, Json, Quiet, Seed, Trust, Workers, option
+from volt_cli.options import Config, Json, Quiet, Seed, Trust, Workers, flag, option
 from volt_cli.process import Ended
 from volt_cli.stream.opening import TaskChoice, say_warnings
 from volt_cli.stream.output import MOST_STATE, Force, Signals, check_kept
@@ -171,7 +171,7 @@ class BatchState:
     PANEL = "State"
 
     state: Annotated[Path | None, option("FILE", "Save the state here at the end, for Steps.restore.")] = None
-    resume: Annotated[bool, typer.Option("--resume", help="Continue from --state, if it exists.")] = False
+    resume: Annotated[bool, flag("Continue from --state, if it exists.", "--resume")] = False
     force: Force = False
 
 

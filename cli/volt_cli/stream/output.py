@@ -23,13 +23,12 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from volt.errors import ConfigError, StreamError, quoted, shown_path, unreadable
 from volt.files.atomic import identity
 from volt.files.paths import is_file
 from volt.files.small_files import read_bytes
 from volt_cli.console import Phases, say
+from volt_cli.options import flag
 from volt_cli.process import Ended
 
 if TYPE_CHECKING:
@@ -42,9 +41,7 @@ _SHOWN = 100  # bytes of what the consumer wrote
 _SKIPPED = 1 << 16  # lines between two looks at how far skipping has come
 
 
-Force = Annotated[
-    bool, typer.Option("--force", help="Start anew, and replace the position of an earlier run in --state.")
-]
+Force = Annotated[bool, flag("Start anew, and replace the position of an earlier run in --state.", "--force")]
 
 
 def check_kept(

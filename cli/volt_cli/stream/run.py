@@ -19,9 +19,9 @@ from volt.errors import ConfigError, OutputError, StreamError, reason, shown_pat
 from volt.files.paths import exists
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.io import check_places, is_stdout
-from volt_cli.options import NoUserCode, Quiet, Rank, Seed, Workers, World, option
+from volt_cli.options import NoUserCode, Quiet, Rank, Seed, Workers, World, flag, option
 from volt_cli.process import Ended
-from volt_cli.stream.opening import ConfigOrPipeline, Opening, PipelineOptions, Sources, TaskChoice, open_stream
+from volt_cli.stream.opening import StreamOptions
 from volt_cli.stream.output import Consumer, Force, Outlet, Positions, Signals, check_kept, own_stdout, stdout_is_open
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class StateOptions:
     state: Annotated[Path | None, option("FILE", "Save the state here, regularly and at the end.")] = None
     state_every: Annotated[int, option("N", "Lines between two states, at least; whole blocks are written.")] = 100_000
     from_state: Annotated[Path | None, option("FILE", "Start where this state was saved.")] = None
-    resume: Annotated[bool, typer.Option("--resume", help="Continue from --state, if it exists, and --ack.")] = False
+    resume: Annotated[bool, flag("Continue from --state, if it exists, and --ack.", "--resume")] = False
     force: Force = False
     ack: Annotated[
         str | None,
@@ -121,11 +121,8 @@ class StateOptions:
 
 
 def run(
-    config: ConfigOrPipeline,
-    pipeline: PipelineOptions,
+    source: StreamOptions,
     states: StateOptions,
-    choice: TaskChoice,
-    sources: Sources = None,
     limit: Annotated[int | None, option("N", "Lines to write in this run; default: no limit.")] = None,
     workers: Workers = None,
     seed: Seed = None,
@@ -135,7 +132,7 @@ def run(
     no_user_code: NoUserCode = False,
     log_every: Annotated[int | None, option("N", "Show every Nth line, and the first five, on stderr.", min=1)] = None,
     sample: Annotated[Path | None, option("FILE", "Write the lines that are shown here, too.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Report as JSON, at the end and on SIGUSR1.")] = False,
+    as_json: Annotated[bool, flag("Report as JSON, at the end and on SIGUSR1.", "--json")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the stream's lines to stdout.
@@ -147,8 +144,7 @@ def run(
     SIGUSR1 reports on stderr, as the end does. SIGINT and SIGTERM end the run at a line end, with its state saved.
     """
     _check(limit, states, summary, sample, log_every)
-    opening = Opening(config, sources or (), pipeline)
-    _check_files(opening.files, states, [summary, sample])
+    _check_files(source.files, states, [summary, sample])
     if sample is not None and log_every is None:
         raise ConfigError("--sample needs --log-every; choose the lines to save")
     consumer = Consumer(states.ack)
@@ -160,8 +156,8 @@ def run(
         stdout = identity(STDOUT)
         out = stack.enter_context(own_stdout())
         options = {"rank": rank, "world": world, "n_workers": workers, "seed": seed, "user_code": not no_user_code}
-        stream = stack.enter_context(open_stream(opening, choice, quiet=quiet, **options))
-        _check_files([*opening.files, *stream.files], states, [summary, sample, stream.policy.quarantine])
+        stream = stack.enter_context(source.open(quiet=quiet, **options))
+        _check_files([*source.files, *stream.files], states, [summary, sample, stream.policy.quarantine])
         for path in stream.files if stdout is not None else ():
             if identity(path) == stdout:
                 raise ConfigError(

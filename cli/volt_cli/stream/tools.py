@@ -8,23 +8,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from volt.display import counted
 from volt.errors import ConfigError
-from volt_cli.console import Phases, loading, prepare_kernels, print_json, say
+from volt_cli.console import Phases, loading, prepare_kernels, print_json, say, warn
 from volt_cli.io import check_place, check_places, is_stdout, say_written, write_bytes
-from volt_cli.options import Json, Quiet, Trust, Workers, argument, option, readable
-from volt_cli.stream.opening import (
-    ConfigOrPipeline,
-    Opening,
-    PipelineOptions,
-    Settings,
-    Sources,
-    TaskChoice,
-    open_stream,
-    values_of,
-)
+from volt_cli.options import Json, Quiet, Trust, Workers, argument, flag, option, readable
+from volt_cli.stream.opening import Settings, StreamOptions, values_of
 
 
 def import_dynamicdata(
@@ -54,15 +43,12 @@ def import_dynamicdata(
     write_bytes(result.text.encode(), out)
     if not quiet:
         for note in result.notes:
-            say(note, mark="note", style="bold yellow")
+            warn(note, mark="note")
         say_written(out, f"next: volt stream preview {out}" if not is_stdout(out) else "")
 
 
 def vocabulary(
-    config: ConfigOrPipeline,
-    choice: TaskChoice,
-    pipeline: PipelineOptions,
-    sources: Sources = None,
+    source: StreamOptions,
     out: Annotated[Path, option("FILE", "Where to write, or - for stdout.", "-o", "--output")] = Path("-"),
     lines: Annotated[int, option("N", "Number of lines of the stream to count.", min=1)] = 1_000_000,
     top: Annotated[int | None, option("N", "Number of tokens to keep, including special ones.", min=1)] = None,
@@ -75,15 +61,14 @@ def vocabulary(
     The most frequent come first. Tokens that transforms add, such as language tags, are all listed, even with count 0.
     `volt import --merges`, switchout, insertion and wb_noise read such files.
     """
-    opening = Opening(config, sources or (), pipeline)
-    check_places([out], opening.files)
+    check_places([out], source.files)
     check_place(out)
     with loading():
         from volt.stream.checking.subword_counts import count_subwords
 
     phases = Phases(quiet=quiet)
     prepare_kernels(phases, "stream")
-    with open_stream(opening, choice, user_code=trust, rank=0, world=1, n_workers=workers, quiet=quiet) as stream:
+    with source.open(user_code=trust, rank=0, world=1, n_workers=workers, quiet=quiet) as stream:
         check_places([out], stream.files)
         with phases.phase("count subwords", total=lines, unit="lines") as advance:
             result = count_subwords(stream, n_lines=lines, progress=advance)
@@ -98,7 +83,7 @@ _DAYS = 30.0
 
 def cache(
     folder: Annotated[Path | None, argument("FOLDER", "A cache; default: that in your own cache folder.")] = None,
-    prune: Annotated[bool, typer.Option("--prune", help="Remove unused files.")] = False,
+    prune: Annotated[bool, flag("Remove unused files.", "--prune")] = False,
     days: Annotated[float | None, option("N", "With --prune: days until a file counts as unused; default: 30.")] = None,
     as_json: Json = False,
 ) -> None:
