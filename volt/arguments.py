@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import os
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from io import IOBase
 from numbers import Integral, Real
@@ -40,11 +40,7 @@ _CALLS: Mapping[str, Mapping[str, str]] = {
     "Vocabulary": {"Encoder": "volt.Encoder({})"},
     "Encoder": {"Vocabulary": "{}.vocabulary"},
 }
-_NAMES = {
-    "Mapping": "counts",
-    "WordCounts": "counts",
-    "SearchResult": "result",
-}  # of variables that contain a type
+_NAMES = {"Mapping": "counts", "WordCounts": "counts", "SearchResult": "result"}  # type → name of a variable of it
 _MAKERS = {
     "WordCounts": "what volt.count_words returns",
     "Candidates": "what volt.learn_bpe returns",
@@ -220,13 +216,10 @@ def path(value: Any, name: str = "path", *, remedy: str = "give the path of a fi
     result = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(result, str):
         raise refusal(value, name, remedy)
-    try:
-        is_path = b"\0" not in os.fsencode(result)
-    except UnicodeEncodeError:
-        is_path = False
-    if not is_path:
-        raise ConfigError(f"{name} {shortened(repr(result))} contains a character that no path can contain; {remedy}")
-    return plain_path(result)
+    with suppress(UnicodeEncodeError):
+        if b"\0" not in os.fsencode(result):
+            return plain_path(result)
+    raise ConfigError(f"{name} {shortened(repr(result))} contains a character that no path can contain; {remedy}")
 
 
 def several(values: Any, name: str, *, one: str = "", remedy: str = "") -> list[Any]:
@@ -268,15 +261,14 @@ def texts(values: Any, name: str, *, one: str = "", remedy: str = "give strings"
     return result
 
 
-def function(value: Any, name: str) -> Callable[..., Any] | None:
+def function(value: Any, name: str) -> Any:
     """Return a function or None.
 
     >>> function(None, "report")
     """
     if value is not None and not callable(value):
         raise refusal(value, name, "give a function, or None")
-    result: Callable[..., Any] | None = value
-    return result
+    return value
 
 
 def _shown(value: object) -> str:

@@ -55,20 +55,6 @@ class ReportOptions:
     as_json: Json = False
     quiet: Quiet = False
 
-    @property
-    def files(self) -> list[Path | None]:
-        plots: list[Path] = []
-        if self.plots is not None:
-            from volt.comparison.page.page import plot_files
-
-            plots = plot_files(self.plots)
-        return [self.out, self.markdown, *plots]
-
-    @property
-    def claims(self) -> dict[str, bool]:
-        """Options that replace the tables on stdout."""
-        return {"json": self.as_json, "output": is_stdout(self.out), "markdown": is_stdout(self.markdown)}
-
 
 @dataclass(frozen=True)
 class LearningOptions:
@@ -119,7 +105,8 @@ def compare(
     _check_files(texts, systems or [], reports)
     requested, model = parse_sizes(sizing.sizes), modelling.model(sizing.select)
     lines = _sample_lines(reports.sample) if reports.sample else []
-    _check_targets(reports)
+    for place in filter(None, (reports.out, reports.markdown)):
+        check_place(place)
     prepare_kernels(Phases(quiet=reports.quiet), "learn", "words", "replay")
     with nullcontext() if reports.quiet else messages().status("count") as status:
         comparison = run_compare(
@@ -136,8 +123,16 @@ def _check_files(texts: list[str], systems: list[str], reports: ReportOptions) -
 
     if is_stdout(reports.plots):
         raise ConfigError("--plots -: charts are several files, but stdout takes only one; name a folder")
+    if reports.plots is not None and reports.plots.exists() and not reports.plots.is_dir():
+        raise ConfigError(f"--plots {reports.plots}: is a file; give a folder")
+    check_one_for_stdout(json=reports.as_json, output=is_stdout(reports.out), markdown=is_stdout(reports.markdown))
     vocabularies = [file for system in systems if (path := parse_spec(system).path) for file in files_read(path)]
-    check_places(reports.files, [*texts, *vocabularies, reports.sample])
+    written: list[Path | None] = [reports.out, reports.markdown]
+    if reports.plots:
+        from volt.comparison.page.page import plot_files
+
+        written += plot_files(reports.plots)
+    check_places(written, [*texts, *vocabularies, reports.sample])
 
 
 def _sample_lines(path: Path) -> list[str]:
@@ -149,14 +144,6 @@ def _sample_lines(path: Path) -> list[str]:
     if not filled:
         raise CorpusError(f"{path}: contains no lines; give a text with one sentence a line")
     return filled[:N_SAMPLES]
-
-
-def _check_targets(reports: ReportOptions) -> None:
-    check_one_for_stdout(**reports.claims)
-    for path in filter(None, (reports.out, reports.markdown)):
-        check_place(path)
-    if reports.plots is not None and reports.plots.exists() and not reports.plots.is_dir():
-        raise ConfigError(f"--plots {reports.plots}: is a file; give a folder")
 
 
 def _write(comparison: Comparison, reports: ReportOptions) -> None:

@@ -39,7 +39,6 @@ from volt_cli.options import (
     input_paths,
     option,
     readable,
-    starting,
 )
 
 if TYPE_CHECKING:
@@ -148,7 +147,7 @@ def import_(
     checking: CheckOptions,
     format: Annotated[
         str,
-        option("FORMAT", "Its format; default: detected from the content.", "--from", autocompletion=starting(FORMATS)),
+        option("FORMAT", "Its format; default: detected from the content.", "--from", words=FORMATS),
     ] = "",
     merges: Annotated[
         Path | None,
@@ -192,7 +191,7 @@ WRITE_SEVERAL = ("subword-nmt", "sentencepiece", "huggingface")  # formats of mo
 
 def export(
     model: Model,
-    to: Annotated[str, option("FORMAT", f"{', '.join(FORMATS)}.", "--to", autocompletion=starting(FORMATS))],
+    to: Annotated[str, option("FORMAT", f"{', '.join(FORMATS)}.", "--to", words=FORMATS)],
     out: Annotated[Path, option("PLACE", "The file or folder to write, or - for stdout.", "-o", "--output")],
     checking: CheckOptions,
     closed: Annotated[bool, flag("Keep scaffolding as tokens.", "--closed")] = False,

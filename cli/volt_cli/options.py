@@ -19,7 +19,7 @@ Lilith 11
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, is_dataclass
 from functools import cache, partial, wraps
@@ -104,8 +104,6 @@ def as_option(argument: str, value: object) -> str:
     return " ".join(f"{option} {one}" for one in (value if isinstance(value, list) else [value]))
 
 
-PathOrStdout = Path  # "-" is stdout: see volt_cli.io
-
 MOST_WORKERS = 256  # volt.files.threads.MOST_WORKERS, which would load numpy
 MOST_ASKED = 10**9  # merges: volt.learn.bpe.MOST_ASKED, which would load numpy
 FORMATS = tuple(registry.FORMATS)
@@ -116,13 +114,10 @@ PRETOKENIZERS = ("whitespace", "unicode", "gpt2", "metaspace")
 RULES = ("balanced", "utility", "median500", "knee", "f95", "muv", "renyi", "tokens", "scaling")
 
 
-def starting(names: tuple[str, ...]) -> Callable[[str], list[str]]:
-    """Return the function that completes these names in a shell."""
-    return lambda incomplete: [name for name in names if name.startswith(incomplete)]
-
-
-def option(metavar: str, help: str, *names: str, **others: Any) -> Any:
-    """Return an option; its default name is the parameter's."""
+def option(metavar: str, help: str, *names: str, words: Sequence[str] = (), **others: Any) -> Any:
+    """Return an option; its default name is the parameter's. words: what a shell completes"""
+    if words:
+        others["autocompletion"] = lambda incomplete: [word for word in words if word.startswith(incomplete)]
     return typer.Option(*names, metavar=metavar, help=help, **others)
 
 
@@ -139,11 +134,10 @@ def readable(kind: type[VoltError]) -> Callable[[Path | None], Path | None]:
     """Return the callback of an option; it raises an error of this kind if its file cannot be read."""
 
     def checked(path: Path | None) -> Path | None:
-        if path is None:
-            return None
-        if not (kind is VocabularyError and os.path.isfile(f"{path}.model")):  # a name of sentencepiece without .model
+        is_name = kind is VocabularyError and os.path.isfile(f"{path}.model")  # of sentencepiece, without .model
+        if path and not is_name:
             check_readable(path, kind=kind)
-        return Path(plain_path(str(path)))
+        return path and Path(plain_path(str(path)))
 
     return checked
 
@@ -175,7 +169,7 @@ Pattern = Annotated[
     option(
         "PATTERN",
         "Pattern that splits text into words, if the file lacks one (tiktoken): cl100k, llama3, … or a regex.",
-        autocompletion=starting(PATTERNS),
+        words=PATTERNS,
     ),
 ]
 Files = Annotated[
@@ -204,16 +198,10 @@ MaxLine = Annotated[
     ),
 ]
 Separator = Annotated[str | None, option("MARK", "Mark of pieces that do not end a word, such as subword-nmt's @@.")]
-Select = Annotated[
-    str, option("RULE", f"Rule that picks the size: {', '.join(RULES)}, fixed:N.", autocompletion=starting(RULES))
-]
-Sizes = Annotated[
-    str, option("START:STOP:STEP", "Sizes to measure in addition to those picked; default: some twenty round ones.")
-]
+Select = Annotated[str, option("RULE", f"Rule that picks the size: {', '.join(RULES)}, fixed:N.", words=RULES)]
 Config = Annotated[
     Path, argument("CONFIG", "A YAML file; `volt stream schema` documents every key.", callback=readable(ConfigError))
 ]
-NoUserCode = Annotated[bool, flag("Refuse configurations that name Python files to run.", "--no-user-code")]
 Trust = Annotated[bool, flag("Run the Python files that the configuration names.", "--trust")]
 Seed = Annotated[int | None, option("N", "Instead of the configuration's.", min=0)]
 Workers = Annotated[
@@ -252,7 +240,9 @@ class ModelAndText(Reading):
 class SizeOptions:
     PANEL = "Sizes"
 
-    sizes: Sizes = ""
+    sizes: Annotated[
+        str, option("START:STOP:STEP", "Sizes to measure in addition to those picked; default: some twenty round ones.")
+    ] = ""
     select: Select = "balanced"
     multiple_of: Annotated[int, option("N", "Round the number of ids up to a multiple, such as 64.", min=1)] = 1
 
@@ -285,22 +275,18 @@ class CountOptions(Reading):
 
     normalizer: Annotated[
         str,
-        option(
-            "NAME", "none, nfc, nfkc, lowercase, nfc+lowercase or nfkc+lowercase.", autocompletion=starting(NORMALIZERS)
-        ),
+        option("NAME", "none, nfc, nfkc, lowercase, nfc+lowercase or nfkc+lowercase.", words=NORMALIZERS),
     ] = "none"
     pretokenizer: Annotated[
         str,
-        option(
-            "NAME", "whitespace, unicode, gpt2, metaspace or regex:PATTERN.", autocompletion=starting(PRETOKENIZERS)
-        ),
+        option("NAME", "whitespace, unicode, gpt2, metaspace or regex:PATTERN.", words=PRETOKENIZERS),
     ] = "whitespace"
     pattern: Annotated[
         str | None,
         option(
             "PATTERN",
             "Split as a published tokenizer does, such as cl100k or llama3, or by your own regex.",
-            autocompletion=starting(PATTERNS),
+            words=PATTERNS,
         ),
     ] = None
     level: Annotated[

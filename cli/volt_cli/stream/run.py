@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +17,9 @@ import typer
 from volt.display import counted
 from volt.errors import ConfigError, OutputError, StreamError, reason, shown_path
 from volt.files.paths import exists
-from volt_cli.console import Phases, loading, prepare_kernels, say
+from volt_cli.console import Phases, loading, prepare_kernels, say, warn
 from volt_cli.io import check_places, is_stdout
-from volt_cli.options import NoUserCode, Quiet, Rank, Seed, Workers, World, flag, option
+from volt_cli.options import Quiet, Rank, Seed, Workers, World, flag, option
 from volt_cli.process import Ended
 from volt_cli.stream.opening import StreamOptions
 from volt_cli.stream.output import Consumer, Force, Outlet, Positions, Signals, check_kept, own_stdout, stdout_is_open
@@ -63,25 +63,12 @@ def blocks_and_samples(stream: Stream, *, limit: int | None, every: int | None) 
             yield data, Seen(number, where, data)
 
 
-class LineSampler:
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        if path is not None:
-            self._write(b"", "wb")
-
-    def add(self, seen: Seen) -> None:
-        """Log a line on stderr, and append it to the file."""
-        say(f"line {seen.number:,} ({seen.place}): {seen.line.decode(errors='replace').rstrip()}")
-        if self._path is not None:
-            self._write(seen.line, "ab")
-
-    def _write(self, data: bytes, mode: str) -> None:
-        assert self._path is not None
-        try:
-            with self._path.open(mode) as file:
-                file.write(data)
-        except OSError as error:
-            raise OutputError(f"--sample {self._path}: {reason(error)}; name another file") from None
+def _write_sample(path: Path, data: bytes, mode: str) -> None:
+    try:
+        with path.open(mode) as file:
+            file.write(data)
+    except OSError as error:
+        raise OutputError(f"--sample {path}: {reason(error)}; name another file") from None
 
 
 _MOST_SOURCES = 5  # that the summary names
@@ -129,7 +116,9 @@ def run(
     rank: Rank = None,
     world: World = None,
     summary: Annotated[Path | None, option("FILE", "Write the metrics at the end here, as JSON.")] = None,
-    no_user_code: NoUserCode = False,
+    no_user_code: Annotated[
+        bool, flag("Refuse configurations that name Python files to run.", "--no-user-code")
+    ] = False,
     log_every: Annotated[int | None, option("N", "Show every Nth line, and the first five, on stderr.", min=1)] = None,
     sample: Annotated[Path | None, option("FILE", "Write the lines that are shown here, too.")] = None,
     as_json: Annotated[bool, flag("Report as JSON, at the end and on SIGUSR1.", "--json")] = False,
@@ -165,21 +154,21 @@ def run(
                 )
         positions = _restored(stream, consumer, states, quiet=quiet)
         if stream.n == 0 and is_held(quarantine := stream.policy.quarantine) and not quiet:
-            say(
+            warn(
                 f"{quarantine}: contains unfit lines of earlier runs, and this run appends; to have only new ones, "
-                "remove it",
-                mark="warning",
-                style="bold yellow",
+                "remove it"
             )
         with loading():
             from volt.kernels.warmup import missing
         if missing("stream"):  # otherwise, the loops that this stream needs load on demand
             prepare_kernels(Phases(quiet=quiet), "stream")
+        if sample is not None:
+            _write_sample(sample, b"", "wb")
         running = _Run(
-            stream, positions, consumer, signals, out=out, every=states.state_every, summary=summary, quiet=quiet,
+            stream, positions, consumer, signals, out, states.state_every, summary=summary, sample=sample, quiet=quiet,
             as_json=as_json,
         )  # fmt: skip
-        status = running.go(limit=limit, log_every=log_every, samples=LineSampler(sample))
+        status = running.go(limit=limit, log_every=log_every)
         if running.interrupted:  # what is being computed is not waited for
             sys.stdout.flush()
             sys.stderr.flush()
@@ -240,35 +229,32 @@ def _restored(stream: Stream, consumer: Consumer, states: StateOptions, *, quiet
     return positions
 
 
+@dataclass
 class _Run:
-    def __init__(
-        self,
-        stream: Stream,
-        positions: Positions,
-        consumer: Consumer,
-        signals: Signals,
-        *,
-        out: int,
-        every: int,
-        summary: Path | None,
-        quiet: bool,
-        as_json: bool,
-    ) -> None:
-        self._stream, self._positions, self._signals = stream, positions, signals
-        self._every, self._summary, self._quiet, self._as_json = every, summary, quiet, as_json
-        self._saved, self._has_ended = positions.first, False
-        listen: dict[int, Callable[[], bool]] = {}
-        if consumer.descriptor is not None:
-            listen[consumer.descriptor] = consumer.listen
-        self._acknowledged, self.interrupted = consumer.speaks, False
-        self._outlet = Outlet(out, signals, listen=listen, every=self._attend)
+    """Write a stream's lines to the descriptor `out`. every: lines between two states"""
 
-    def go(self, *, limit: int | None, log_every: int | None, samples: LineSampler) -> int:
+    stream: Stream
+    positions: Positions
+    consumer: Consumer
+    signals: Signals
+    out: int
+    every: int
+    summary: Path | None
+    sample: Path | None
+    quiet: bool
+    as_json: bool
+
+    def __post_init__(self) -> None:
+        self.saved, self.has_ended, self.interrupted = self.positions.first, False, False
+        listen = {} if (source := self.consumer.descriptor) is None else {source: self.consumer.listen}
+        self.outlet = Outlet(self.out, self.signals, listen=listen, every=self._attend)
+
+    def go(self, *, limit: int | None, log_every: int | None) -> int:
         """Write lines until the limit or any end; return the exit status."""
-        self._signals.running = True
+        self.signals.running = True
         try:
-            self._write(blocks_and_samples(self._stream, limit=limit, every=log_every), samples)
-            self._has_ended = not self._signals.stop and (limit is None or self._outlet.n_lines < limit)
+            self._write(blocks_and_samples(self.stream, limit=limit, every=log_every))
+            self.has_ended = not self.signals.stop and (limit is None or self.outlet.n_lines < limit)
         except BrokenPipeError:
             pass  # the reader has had enough
         except (KeyboardInterrupt, Ended):
@@ -280,62 +266,64 @@ class _Run:
             self._finish()
             raise
         finally:
-            self._outlet.close()
+            self.outlet.close()
         self._finish()
-        if self._signals.stop:
-            say(f"stopped by {signal.Signals(self._signals.stop).name} after line {self._left:,}")
-            return 128 + self._signals.stop
+        if self.signals.stop:
+            say(f"stopped by {signal.Signals(self.signals.stop).name} after line {self._left:,}")
+            return 128 + self.signals.stop
         return 0
 
     @property
     def _left(self) -> int:
-        return self._positions.first + self._outlet.n_lines
+        return self.positions.first + self.outlet.n_lines
 
-    def _write(self, blocks: Iterator[tuple[bytes, Seen | None]], samples: LineSampler) -> None:
-        self._positions.save(self._left)
+    def _write(self, blocks: Iterator[tuple[bytes, Seen | None]]) -> None:
+        self.positions.save(self._left)
         while True:
-            self._positions.prepare(self._left)
-            with self._signals.computing():
+            self.positions.prepare(self._left)
+            with self.signals.computing():
                 data, seen = next(blocks, (None, None))
-            if data is None or not self._outlet.write(data):
+            if data is None or not self.outlet.write(data):
                 return
             if seen is not None:
-                samples.add(seen)
+                say(f"line {seen.number:,} ({seen.place}): {seen.line.decode(errors='replace').rstrip()}")
+                if self.sample is not None:
+                    _write_sample(self.sample, seen.line, "ab")
             self._save_if_due()
 
     def _save_if_due(self) -> None:
-        if self._acknowledged or self._left - self._saved >= self._every:
-            self._saved = self._left
-            self._positions.save(self._left)
+        if self.consumer.speaks or self._left - self.saved >= self.every:
+            self.saved = self._left
+            self.positions.save(self._left)
 
     def _attend(self) -> None:
-        if self._signals.report:
-            self._signals.report = False
+        if self.signals.report:
+            self.signals.report = False
             self._report()
         self._save_if_due()
 
     def _finish(self) -> None:
         if self.interrupted:
-            self._positions.save_prepared()
+            self.positions.save_prepared()
         else:
-            self._positions.save(self._left)
-        if self._summary is not None:
+            self.positions.save(self._left)
+        if self.summary is not None:
             from volt.files.atomic import write_atomic
 
-            with write_atomic(self._summary) as file:
+            with write_atomic(self.summary) as file:
                 file.write((json.dumps(self._metrics(), indent=1, ensure_ascii=False) + "\n").encode())
-        if not self._quiet:
+        if not self.quiet:
             self._report()
 
     def _report(self) -> None:
-        if self._as_json:
+        if self.as_json:
             os.write(sys.stderr.fileno(), (json.dumps(self._metrics(), ensure_ascii=False) + "\n").encode())
         else:
             say(self._sentence())
 
     def _sentence(self) -> str:
-        result, n = self._stream.summary(), self._outlet.n_lines
-        message = counted(n, "line") + f", {self._left:,} over all runs" * (self._positions.first > 0)
+        result, n = self.stream.summary(), self.outlet.n_lines
+        message = counted(n, "line") + f", {self._left:,} over all runs" * (self.positions.first > 0)
         if n and result.seconds:
             message += f", in {result.seconds:,.1f} s ({n / result.seconds:,.0f} per second)"
         if len(result.sources) > 1:
@@ -345,7 +333,7 @@ class _Run:
         if result.n_faults:
             reasons = ", ".join(f"{reason} {count:,}" for reason, count in result.reasons.items())
             message += f"; {result.n_faults:,} of {counted(result.n_read, 'line')} read are unfit ({reasons})"
-        return message + "; the stream has ended" * self._has_ended
+        return message + "; the stream has ended" * self.has_ended
 
     def _metrics(self) -> dict[str, Any]:
-        return {**self._stream.summary().to_json(), "n_written": self._outlet.n_lines}
+        return {**self.stream.summary().to_json(), "n_written": self.outlet.n_lines}
