@@ -44,14 +44,10 @@ N_SAMPLES = 20  # lines of --sample that are shown
 class ReportOptions:
     PANEL = "Reports"
 
-    out: Annotated[Path | None, option("FILE", "The report as one HTML page, or - for stdout.", "-o", "--output")] = (
-        None
-    )
+    out: Annotated[Path | None, option("FILE", "The report as an HTML page, or - for stdout.", "-o", "--output")] = None
     markdown: Annotated[Path | None, option("FILE", "The tables as Markdown, or - for stdout.")] = None
     plots: Annotated[Path | None, option("FOLDER", "The charts, as PNG and SVG.")] = None
-    sample: Annotated[
-        Path | None, option("FILE", "Lines to show, cut at every size.", callback=readable(CorpusError))
-    ] = None
+    sample: Annotated[Path | None, option("FILE", "Lines that the page splits.", callback=readable(CorpusError))] = None
     as_json: Json = False
     quiet: Quiet = False
 

@@ -31,10 +31,7 @@ class Bounds:
             show_default=False,
         ),
     ] = None
-    approximate: Annotated[
-        bool,
-        flag("With --memory: forget the rarest words, and report by how much counts are off.", "--approximate"),
-    ] = False
+    approximate: Annotated[bool, flag("With --memory: drop rare words; report the error.", "--approximate")] = False
 
     def budget(self) -> Budget | None:
         from volt.count.budget import Budget
@@ -50,10 +47,7 @@ class Bounds:
 class EngineOptions:
     PANEL = "Engine"
 
-    engine: Annotated[
-        Literal["local", "ray"],
-        option("NAME", "local: this process; ray: workers of a cluster of Ray, with equal results."),
-    ] = "local"
+    engine: Annotated[Literal["local", "ray"], option("NAME", "local: this process; ray: a Ray cluster.")] = "local"
     address: Annotated[
         str | None,
         option(

@@ -59,9 +59,7 @@ Texts = Annotated[
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions(Reading):
     text: Texts = None
-    check: Annotated[
-        bool, flag("Encode TEXT here and with the format's own library; fail if they differ.", "--check")
-    ] = False
+    check: Annotated[bool, flag("Also encode TEXT with the format's library; fail if it differs.", "--check")] = False
     pattern: Pattern = None
 
     def refuse(self, format: str | None) -> None:
@@ -111,7 +109,7 @@ class NamedTokens:
 
     special: Annotated[
         list[str] | None,
-        option(_METAVAR, "Found in text, never split; default id: its own or the next. Repeats.", "--special"),
+        option(_METAVAR, "A token that is never split; default id: its own or the next; may repeat.", "--special"),
     ] = None
     unk: Annotated[str | None, option(_METAVAR, "The unknown token.")] = None
     bos: Annotated[str | None, option(_METAVAR, "The begin-of-sentence token.")] = None
@@ -231,8 +229,5 @@ def _closed(vocabulary: Vocabulary, to: str, *, quiet: bool) -> Vocabulary:
 
     closed = vocabulary.closed(order=closing_order(to))
     if closed.tokens[: vocabulary.size] != vocabulary.tokens and not quiet:
-        say(
-            f"note: {to} numbers tokens in the order of the merges, so --closed gives other ids than MODEL has; "
-            "volt import of the file has them too"
-        )
+        say(f"note: {to} orders tokens by merges, so --closed changes ids; import the file to have them")
     return closed

@@ -47,7 +47,7 @@ def check_place(place: Path) -> None:
 
     if place.suffix in _PACKED:
         raise ConfigError(
-            f"-o {shown_path(place)}: would be written unpacked; remove {place.suffix}, and pack the file later"
+            f"-o {shown_path(place)}: output is not compressed; remove {place.suffix}, and compress it later"
         )
 
     if not is_stdout(place):

@@ -204,10 +204,7 @@ Config = Annotated[
 ]
 Trust = Annotated[bool, flag("Run the Python files that the configuration names.", "--trust")]
 Seed = Annotated[int | None, option("N", "Instead of the configuration's.", min=0)]
-Workers = Annotated[
-    int | None,
-    option("N", "Number of workers that compute ahead; the output does not depend on it.", min=0, max=MOST_WORKERS),
-]
+Workers = Annotated[int | None, option("N", "Workers that compute ahead; the output stays.", min=0, max=MOST_WORKERS)]
 Rank = Annotated[int | None, option("N", "This process's number; default: from torchrun, MPI or Slurm.")]
 World = Annotated[int | None, option("N", "Number of processes that share the stream; default: as for --rank.")]
 
@@ -240,9 +237,7 @@ class ModelAndText(Reading):
 class SizeOptions:
     PANEL = "Sizes"
 
-    sizes: Annotated[
-        str, option("START:STOP:STEP", "Sizes to measure in addition to those picked; default: some twenty round ones.")
-    ] = ""
+    sizes: Annotated[str, option("START:STOP:STEP", "Further sizes to measure; default: about twenty.")] = ""
     select: Select = "balanced"
     multiple_of: Annotated[int, option("N", "Round the number of ids up to a multiple, such as 64.", min=1)] = 1
 
@@ -273,10 +268,7 @@ class ModelOptions:
 class CountOptions(Reading):
     PANEL = "Reading and counting"
 
-    normalizer: Annotated[
-        str,
-        option("NAME", "none, nfc, nfkc, lowercase, nfc+lowercase or nfkc+lowercase.", words=NORMALIZERS),
-    ] = "none"
+    normalizer: Annotated[str, option("NAME", f"{', '.join(NORMALIZERS)}.", words=NORMALIZERS)] = "none"
     pretokenizer: Annotated[
         str,
         option("NAME", "whitespace, unicode, gpt2, metaspace or regex:PATTERN.", words=PRETOKENIZERS),
@@ -291,7 +283,7 @@ class CountOptions(Reading):
     ] = None
     level: Annotated[
         Literal["characters", "bytes"],
-        option("WHAT", "Units to merge: characters, or bytes, split as in GPT-2 or by --pattern."),
+        option("WHAT", "characters or bytes: what is merged. Bytes are split as in GPT-2, or by --pattern."),
     ] = "characters"
     fields: Annotated[str, option("N,N", "Columns of tab-separated text, counted from 1: 2 or 1,2.")] = ""
     column: Annotated[str, option("NAME", "Text column of .jsonl or .parquet files.")] = ""
@@ -330,7 +322,7 @@ class CandidateOptions:
         ),
     ] = None
     min_pair_count: Annotated[
-        int, option("N", "Merge no pair that occurs less often (--parity: in the source that chooses).", min=1)
+        int, option("N", "Least count of a pair to merge; with --parity: in one source.", min=1)
     ] = 2
 
     extend: Annotated[
@@ -350,7 +342,7 @@ class CandidateOptions:
     ] = None
     coverage: Annotated[
         float,
-        option("SHARE", "Drop the rarest characters, beyond those that make up this share of all, such as 0.9995."),
+        option("SHARE", "Keep the most frequent characters that make up this share, such as 0.9995."),
     ] = 1.0
 
     @property
@@ -373,9 +365,7 @@ class CandidateOptions:
 class SpecialOptions:
     PANEL = "Special tokens"
 
-    special: Annotated[list[str] | None, option("TOKEN", "A token that is never split; may repeat.", "--special")] = (
-        None
-    )
+    special: Annotated[list[str] | None, option("TOKEN", "A token never split; may repeat.", "--special")] = None
     unk: Annotated[str, option("TOKEN", "Spelling of the unknown token.")] = "<unk>"
     bos: Annotated[str, option("TOKEN", "Spelling of the begin-of-sentence token.")] = "<s>"
     eos: Annotated[str, option("TOKEN", "Spelling of the end-of-sentence token.")] = "</s>"
@@ -392,11 +382,11 @@ class SpecialOptions:
 class TransportOptions:
     PANEL = "Transport"
 
-    length: Annotated[
-        Literal["type", "occurrence"], option("OVER", "Averages in Eq. 2 count each type once, or each occurrence.")
-    ] = "type"
+    length: Annotated[Literal["type", "occurrence"], option("OVER", "Eq. 2 averages over each type or occurrence.")] = (
+        "type"
+    )
     mass: Annotated[
-        Literal["tokens", "characters"], option("OF", "Token marginals are shares of tokens or of characters.")
+        Literal["tokens", "characters"], option("OF", "Token marginals are shares of tokens or characters.")
     ] = "tokens"
     epsilon: Annotated[float, option("X", "Entropy regularisation ε.")] = 1.0
     row_tau: Annotated[float, option("X", "Hardness τ of the character marginal; 1 is hard.")] = 1.0

@@ -32,9 +32,7 @@ MOST_OF_NAME = 100  # characters of a name that is put together
 class NamedSourceOptions:
     PANEL = "Named sources"
 
-    temperature: Annotated[
-        float, option("T", "Rescale the sources' totals n to n^(1/T), from 1: 5 helps small ones.")
-    ] = 1.0
+    temperature: Annotated[float, option("T", "Rescale sources' totals n to n^(1/T); above 1 helps small ones.")] = 1.0
     parity: Annotated[bool, flag("Let the source that is compressed worst choose each merge.", "--parity")] = False
     parity_unit: Annotated[
         Literal["character", "byte", "line"] | None,
@@ -42,9 +40,7 @@ class NamedSourceOptions:
             "WHAT", "Compare pieces per character, byte, or line of texts that are translations; default: character."
         ),
     ] = None
-    per_source: Annotated[
-        bool, flag("A vocabulary for each source, NAME.volt; -o is then a folder.", "--per-source")
-    ] = False
+    per_source: Annotated[bool, flag("Write NAME.volt for each source; -o is then a folder.", "--per-source")] = False
 
     @property
     def unit(self) -> Literal["character", "byte", "line"]:
@@ -73,9 +69,7 @@ class NamedSourceOptions:
         if not self.temperature >= 1:
             raise ConfigError(f"--temperature {self.temperature:g}: give 1 or more; 1 takes the texts as they are")
         if self.first_option and not names:
-            raise ConfigError(
-                f"{self.first_option} needs named sources; write NAME=FILE for each text, such as en=train.en.gz"
-            )
+            raise ConfigError(f"{self.first_option} needs named sources; write NAME=FILE for each text, as en=a.gz")
         if self.parity_unit and not self.parity:
             raise ConfigError("--parity-unit works only with --parity; add --parity, or remove --parity-unit")
         if self.per_source and (self.parity or self.temperature != 1):

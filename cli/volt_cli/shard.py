@@ -56,9 +56,7 @@ def shard(
     lead_descriptor()
     result = load_config(config, user_code=source.trust, values=source.values, use_shards=False, check_files=not task)
     if not result.tasks:
-        raise ConfigError(
-            f"{shown_path(config)}: has no tasks; only tasks are sharded, and sources are read as they are"
-        )
+        raise ConfigError(f"{shown_path(config)}: has no tasks; only tasks are sharded; add `tasks`")
     folder = out or result.shards
     if folder is None:
         raise ConfigError(f"{shown_path(config)}: has no `shards`, the folder to write to; give -o FOLDER")

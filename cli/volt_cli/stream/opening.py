@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from volt.stream.running.stream import Stream
 
 
-Settings = Annotated[
-    list[str] | None, option("KEY=VALUE", "Write this where the configuration has {{KEY}}; repeatable.", "--set")
-]
+Settings = Annotated[list[str] | None, option("KEY=VALUE", "Replace {{KEY}} in the file; may repeat.", "--set")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,11 +39,11 @@ class TaskChoice:
     settings: Settings = None
     split: Annotated[
         Literal["train", "valid"],
-        typer.Option(help="valid: the tasks of that split, every line once, in order, without noise."),
+        typer.Option(help="valid: the tasks of that split, each line once, in order, without noise."),
     ] = "train"
-    task: Annotated[
-        list[str] | None, option("NAME", "This task alone; repeatable. With --split valid, one of any split.")
-    ] = None
+    task: Annotated[list[str] | None, option("NAME", "This task alone; may repeat. --split valid: of any split.")] = (
+        None
+    )
 
     @property
     def options(self) -> dict[str, Any]:
@@ -117,9 +115,7 @@ class StreamOptions:
     ]
     choice: TaskChoice
     pipeline: PipelineOptions
-    sources: Annotated[
-        list[str] | None, argument("SOURCE", "Of a pipeline: files, folders or globs; of mtdata, names of data sets.")
-    ] = None
+    sources: Annotated[list[str] | None, argument("SOURCE", "Files, folders or globs; for mtdata, data sets.")] = None
 
     def __post_init__(self) -> None:
         from volt.stream.config.pipelines import PIPELINES
@@ -159,9 +155,7 @@ class StreamOptions:
         inputs = {"rank": rank, "world": world, **{name: value for name, value in options.items() if value is not None}}
         if self.is_pipeline:
             if self.choice.settings or self.choice.task or self.choice.split != "train":
-                raise ConfigError(
-                    f"{self.config}: a pipeline is not a configuration file; remove --set, --split and --task"
-                )
+                raise ConfigError(f"{self.config}: a pipeline takes no --set, --split or --task; remove them")
             lead_descriptor()
             weights = parsed_weights(self.pipeline.weights) if self.pipeline.weights else ()
             values = pipeline_config(str(self.config), self.sources or (), weights=weights, langs=self.pipeline.langs)

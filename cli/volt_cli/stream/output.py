@@ -60,9 +60,7 @@ def check_kept(
     except (StreamError, ValueError, RecursionError, TypeError, KeyError):
         n = None
     if not isinstance(n, int):
-        raise ConfigError(
-            f"--state {shown_path(state)}: exists, but contains no position; name another, or add --force"
-        )
+        raise ConfigError(f"--state {shown_path(state)}: exists, but contains no position; name another or add --force")
     if n:
         raise ConfigError(
             f"--state {shown_path(state)}: contains the position of an earlier run, after {unit} {n:,}; "
@@ -92,9 +90,7 @@ class Consumer:
             try:
                 os.fstat(self.descriptor)
             except OSError:
-                raise ConfigError(
-                    f"--ack {source}: this descriptor is not open; redirect it, as in {source}<fifo"
-                ) from None
+                raise ConfigError(f"--ack {source}: descriptor is not open; redirect it, as in {source}<fifo") from None
 
     def look(self) -> int | None:
         """Return how many lines it has reported."""
@@ -145,9 +141,7 @@ class Positions:
                 while (left := used - self._stream.n) and self._stream.skip(min(left, _SKIPPED)):
                     advance(self._stream.n - first)
             if self._stream.n < used:
-                raise StreamError(
-                    f"--ack: {used} lines are reported as used, but the stream ends after {self._stream.n}"
-                )
+                raise StreamError(f"--ack: {used} lines are reported as used, but the stream has {self._stream.n}")
         self.first = self._stream.n
 
     def save(self, n_left: int) -> None:

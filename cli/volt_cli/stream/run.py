@@ -154,10 +154,7 @@ def run(
                 )
         positions = _restored(stream, consumer, states, quiet=quiet)
         if stream.n == 0 and is_held(quarantine := stream.policy.quarantine) and not quiet:
-            warn(
-                f"{quarantine}: contains unfit lines of earlier runs, and this run appends; to have only new ones, "
-                "remove it"
-            )
+            warn(f"{quarantine}: contains unfit lines of earlier runs; this run appends; remove it to have new ones")
         with loading():
             from volt.kernels.warmup import missing
         if missing("stream"):  # otherwise, the loops that this stream needs load on demand
@@ -183,9 +180,7 @@ def _check(
     from volt.files.atomic import check_writable
 
     if (limit is not None and limit < 0) or states.state_every < 1:
-        raise ConfigError(
-            f"--limit {limit} --state-every {states.state_every}: give a limit from 0, and every 1 or more lines"
-        )
+        raise ConfigError(f"--limit {limit} --state-every {states.state_every}: give 0 or more lines, and 1 or more")
     if not stdout_is_open():
         raise OutputError("stdout is closed, but the lines go there; send them to a file or a pipe")
     if states.resume and states.state is None and states.ack is None:
@@ -223,8 +218,7 @@ def _restored(stream: Stream, consumer: Consumer, states: StateOptions, *, quiet
         positions.skip_used(quiet=quiet)
     elif consumer.look():
         raise StreamError(
-            f"--ack: {consumer.used} lines are said to be used, but the stream starts; "
-            "remove the file, or continue with --resume or --from-state"
+            f"--ack: {consumer.used} lines are reported as used, but the stream starts; add --resume, or remove it"
         )
     return positions
 
