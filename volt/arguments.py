@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import os
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from io import IOBase
 from numbers import Integral, Real
@@ -187,7 +187,7 @@ def flag(value: Any, name: str) -> bool:
         ...
     volt.errors.ArgumentError: whole_words is 'no' (str); give True or False
     """
-    if not isinstance(value, bool) and type(value).__name__ not in ("bool", "bool_"):
+    if type(value).__name__ not in ("bool", "bool_"):
         raise refusal(value, name, "give True or False")
     return bool(value)
 
@@ -261,26 +261,23 @@ def texts(values: Any, name: str, *, one: str = "", remedy: str = "give strings"
     return result
 
 
-def function(value: Any, name: str) -> Any:
+def function(value: Any, name: str) -> Callable[..., Any] | None:
     """Return a function or None.
 
     >>> function(None, "report")
     """
     if value is not None and not callable(value):
         raise refusal(value, name, "give a function, or None")
-    return value
+    result: Callable[..., Any] | None = value
+    return result
 
 
 def _shown(value: object) -> str:
     """Return a short value and its type, as an error shows them."""
     kind = type(value).__name__
-    if value is None:
-        return "None"
-    if isinstance(value, str | bytes):
-        return f"{shortened(repr(value[: _LONGEST + 1]))} ({kind})"
-    if isinstance(value, Real):
-        return f"{shortened(str(value))} ({kind})"
-    return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
+    if isinstance(value, str | bytes | Real):
+        return f"{shortened(str(value) if isinstance(value, Real) else repr(value[: _LONGEST + 1]))} ({kind})"
+    return "None" if value is None else f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
 
 
 def shortened(text: str) -> str:

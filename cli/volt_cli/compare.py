@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from volt.errors import ConfigError, CorpusError
 from volt.files.limits import MAX_LINE
 from volt_cli.console import messages, prepare_kernels, print_json, show
-from volt_cli.io import (
-    check_one_for_stdout,
-    check_place,
-    check_places,
-    is_stdout,
-    report_console,
-    say_written,
-    write_bytes,
-    written,
-)
+from volt_cli.io import check_outputs, check_places, is_stdout, report_console, say_written, write_bytes, written
 from volt_cli.options import (
     Json,
     MaxLine,
@@ -101,8 +92,6 @@ def compare(
     _check_files(texts, systems or [], reports)
     requested, model = parse_sizes(sizing.sizes), modelling.model(sizing.select)
     lines = _sample_lines(reports.sample) if reports.sample else []
-    for place in filter(None, (reports.out, reports.markdown)):
-        check_place(place)
     prepare_kernels(Phases(quiet=reports.quiet), "learn", "words", "replay")
     with nullcontext() if reports.quiet else messages().status("count") as status:
         comparison = run_compare(
@@ -121,14 +110,14 @@ def _check_files(texts: list[str], systems: list[str], reports: ReportOptions) -
         raise ConfigError("--plots -: charts are several files, but stdout takes only one; name a folder")
     if reports.plots is not None and reports.plots.exists() and not reports.plots.is_dir():
         raise ConfigError(f"--plots {reports.plots}: is a file; give a folder")
-    check_one_for_stdout(json=reports.as_json, output=is_stdout(reports.out), markdown=is_stdout(reports.markdown))
+    check_outputs({"output": reports.out, "markdown": reports.markdown}, json=reports.as_json)
     vocabularies = [file for system in systems if (path := parse_spec(system).path) for file in files_read(path)]
-    written: list[Path | None] = [reports.out, reports.markdown]
+    outputs: list[Path | None] = [reports.out, reports.markdown]
     if reports.plots:
         from volt.comparison.page.page import plot_files
 
-        written += plot_files(reports.plots)
-    check_places(written, [*texts, *vocabularies, reports.sample])
+        outputs += plot_files(reports.plots)
+    check_places(outputs, [*texts, *vocabularies, reports.sample])
 
 
 def _sample_lines(path: Path) -> list[str]:

@@ -155,14 +155,12 @@ def loading() -> Iterator[None]:
 def prepare_kernels(phases: Phases, *jobs: Job) -> None:
     """Load the compiled loops of jobs; report it if they must be compiled first."""
     with loading():
-        from volt.kernels.warmup import compile_kernels, compile_loop, missing
+        from volt.kernels.warmup import compile_kernels, compile_loop, helping, missing, seconds_for
 
         absent = missing(*jobs)
         if not absent:
             compile_kernels(*jobs)  # loads them
             return
-        from volt.kernels.warmup import helping, seconds_for
-
         tens = round(seconds_for(absent) / 10)  # a busy machine takes two or three times as long
         say(f"compiling, once on this machine: {f'some {10 * tens} s' if tens else 'a few seconds'}")
         with phases.compiling() as advance:

@@ -39,11 +39,13 @@ def demo(
         candidates = learn_bpe(counts)
     with phases.phase("search"):
         result = search(candidates, select=select)
-    console, encoder = report_console(out), Encoder(result.vocabulary)
-    show(report.as_text(result, seconds=phases.seconds), "", console=console)
-    sentence = "Subclasses override __getattr__ only if they understand the consequences."
+    encoder, sentence = (
+        Encoder(result.vocabulary),
+        "Subclasses override __getattr__ only if they understand the consequences.",
+    )
     pieces = encoder.encode(sentence)
-    show(LabelledText("encode  ", pieces), LabelledText("decode  ", encoder.decode(pieces).split(" ")), console=console)
+    parts = LabelledText("encode  ", pieces), LabelledText("decode  ", encoder.decode(pieces).split(" "))
+    show(report.as_text(result, seconds=phases.seconds), "", *parts, console=report_console(out))
     if out:
         save(result.vocabulary, out)
         say_written(out)

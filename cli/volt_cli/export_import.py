@@ -16,7 +16,7 @@ import typer
 from volt.errors import ConfigError, VocabularyError, quoted, shown_path
 from volt_cli.console import say
 from volt_cli.io import (
-    check_place,
+    check_outputs,
     check_places,
     is_stdout,
     load_model,
@@ -165,8 +165,7 @@ def import_(
     from volt.formats.registry import files_read, format_of, read_vocabulary
 
     checking.refuse(None)
-    check_places([out], [*files_read(path, format=format or None), merges, *(checking.text or ())])
-    check_place(out)
+    check_outputs({"output": out}, [*files_read(path, format=format or None), merges, *(checking.text or ())])
     with read_once(path) as place:
         if checking.check:
             checking.refuse(format or format_of(place))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -67,6 +67,20 @@ def check_places(
         file for file in (files_read(model) if model else ()) if file.exists() or file == model
     ]
     check_distinct([STDOUT if is_stdout(place) else place for place in outputs if place is not None], read)
+
+
+def check_outputs(
+    outputs: Mapping[str, Path | None], inputs: Iterable[str | Path | None] = (), *, model: Path | None = None,
+    json: bool = False,
+) -> None:  # fmt: skip
+    """Raise ConfigError if an output cannot be written, or is also an input or another output.
+
+    outputs: option → place;  json: whether JSON goes to stdout
+    """
+    check_one_for_stdout(json=json, **{name: is_stdout(place) for name, place in outputs.items()})
+    check_places(outputs.values(), inputs, model=model)
+    for place in filter(None, outputs.values()):
+        check_place(place)
 
 
 @contextmanager

@@ -204,7 +204,9 @@ Config = Annotated[
 ]
 Trust = Annotated[bool, flag("Run the Python files that the configuration names.", "--trust")]
 Seed = Annotated[int | None, option("N", "Instead of the configuration's.", min=0)]
-Workers = Annotated[int | None, option("N", "Workers that compute ahead; the output stays.", min=0, max=MOST_WORKERS)]
+Workers = Annotated[
+    int | None, option("N", "Workers that compute ahead; the output is the same.", min=0, max=MOST_WORKERS)
+]
 Rank = Annotated[int | None, option("N", "This process's number; default: from torchrun, MPI or Slurm.")]
 World = Annotated[int | None, option("N", "Number of processes that share the stream; default: as for --rank.")]
 

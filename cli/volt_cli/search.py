@@ -160,11 +160,9 @@ def search(
     if bounds.approximate and engine.is_ray:
         raise ConfigError("--approximate counts files in order, but --engine ray counts several at once; remove one")
     engine.check(chain.from_iterable(files.values()))
-    targets = (
-        outputs_of(named, out)
-        if naming.per_source
-        else {"": out or (joint_output(named) if named else default_output(corpus))}
-    )
+    targets = {"": out or (joint_output(named) if named else default_output(corpus))}
+    if naming.per_source:
+        targets = outputs_of(named, out)
     texts = [*corpus, *(file.path for file in named.values())]
     old = load_model(learning.extend, texts=texts, option="--extend") if learning.extend else None
     tokens = old.special if old else special.tokens()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -50,11 +51,7 @@ class NamedSourceOptions:
     @property
     def first_option(self) -> str:
         """The first option in use; empty for none."""
-        inputs = {
-            "--temperature": self.temperature != 1, "--parity": self.parity,
-            "--parity-unit": self.parity_unit is not None, "--per-source": self.per_source,
-        }  # fmt: skip
-        return next((name for name, is_given in inputs.items() if is_given), "")
+        return next(_options_set(self), "")
 
     def check(
         self, names: Collection[str], candidates: str | None, *, word_counts: bool, coverage: float = 1.0
@@ -190,11 +187,6 @@ def each_text(results: Mapping[str, SearchResult]) -> RenderableType:
     return Grid(("source", "words", "size", "why"), rows, [1, 2])
 
 
-_WORDS = "words are made as MODEL makes them"
-_TOKENS = "MODEL keeps its special tokens"
-_LEARNS = "it learns merges after those of MODEL"
-
-
 def check_alone(
     learning: CandidateOptions, counting: CountOptions, special: SpecialOptions, naming: NamedSourceOptions
 ) -> None:
@@ -203,19 +195,23 @@ def check_alone(
         if learning.new_atoms is not None:
             raise ConfigError("--new-atoms works only with --extend; add --extend MODEL, or remove --new-atoms")
         return
-    ways = ("normalizer", "pretokenizer", "pattern", "level")
-    for name, why in (
-        *((name, _WORDS) for name in _options_set(counting, ways)),
-        *((name, _WORDS) for name in _options_set(learning, ("marker",))),
-        *((name, _TOKENS) for name in _options_set(special, [field.name for field in fields(special)])),
-        *((name, _LEARNS) for name in ["--candidates FILE"] * bool(learning.file)),
-        *((name, _LEARNS) for name in _options_set(naming, ("parity",))),
-        *((f"{name} SHARE", "give --new-atoms leave") for name in _options_set(learning, ("coverage",))),
-    ):
-        raise ConfigError(f"{name} and --extend: {why}; remove one")
+    conflicts: dict[str, Iterable[str]] = {
+        "words are made as MODEL makes them": chain(
+            _options_set(counting, "normalizer", "pretokenizer", "pattern", "level"), _options_set(learning, "marker")
+        ),
+        "MODEL keeps its special tokens": _options_set(special),
+        "it learns merges after those of MODEL": chain(
+            ["--candidates FILE"] * bool(learning.file), _options_set(naming, "parity")
+        ),
+        "give --new-atoms leave": (f"{name} SHARE" for name in _options_set(learning, "coverage")),
+    }
+    for why, names in conflicts.items():
+        for name in names:
+            raise ConfigError(f"{name} and --extend: {why}; remove one")
 
 
-def _options_set(group: Any, names: Collection[str]) -> Iterator[str]:
+def _options_set(group: Any, *names: str) -> Iterator[str]:
+    """Yield the options of a group that differ from their defaults; with names, only of these fields."""
     for field in fields(group):
-        if field.name in names and getattr(group, field.name) != field.default:
+        if (not names or field.name in names) and getattr(group, field.name) != field.default:
             yield f"--{field.name.replace('_', '-')}"

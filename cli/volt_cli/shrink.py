@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from volt.errors import ConfigError, VocabularyError
 from volt_cli.console import Phases, prepare_kernels, print_json, say
-from volt_cli.io import (
-    check_one_for_stdout,
-    check_place,
-    check_places,
-    count_text,
-    is_stdout,
-    load_model,
-    save,
-    say_written,
-    write_bytes,
-)
+from volt_cli.io import check_outputs, count_text, load_model, save, say_written, write_bytes
 from volt_cli.options import Json, Quiet, Reading, argument, flag, input_paths, option, readable
 
 if TYPE_CHECKING:
@@ -53,12 +43,9 @@ def shrink(
     """
     from volt.choose.shrink import shrink as run_shrink
 
-    check_one_for_stdout(json=as_json, output=is_stdout(out))
-    check_places([out, id_map], texts, model=model)
+    check_outputs({"output": out, "map": id_map}, texts, model=model, json=as_json)
     if id_map is not None and not str(id_map).endswith((".npy", ".json")):
         raise ConfigError(f"--map {id_map}: has an unknown format; end its name with .npy or .json")
-    for place in filter(None, (out, id_map)):
-        check_place(place)
     old = load_model(model, texts=texts, option="MODEL")
     phases = Phases(quiet=quiet)
     prepare_kernels(phases, "words")

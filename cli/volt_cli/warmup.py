@@ -33,10 +33,8 @@ def warmup(quiet: Quiet = False) -> None:
     prepare_kernels(Phases(quiet=quiet), *JOBS)
     if missing_still := [loop.place for loop in absent if not loop.is_on_disk]:
         raise CannotKeep(
-            f"{place}: {len(missing_still)} compiled loops not stored; free disk space, or set NUMBA_CACHE_DIR"
+            f"{place}: {len(missing_still)} compiled loops could not be stored; free disk space, or set NUMBA_CACHE_DIR"
         )
     if not quiet:
-        done = (
-            f"compiled {len(absent)} loops in {time.perf_counter() - start:.1f} s" if absent else "was compiled already"
-        )
-        say(f"{done}: {place or 'the folder that numba chooses'}")
+        seconds = time.perf_counter() - start
+        say(f"{f'compiled {len(absent)} loops in {seconds:.1f} s' if absent else 'was compiled already'}: {place}")

@@ -264,9 +264,7 @@ def example(
     from volt.stream.examples import RECIPES, write_recipe
 
     if name is None:
-        show(
-            *(LabelledText(f"{known:18}", recipe.about.split(" "), label_style="") for known, recipe in RECIPES.items())
-        )
+        show(*(LabelledText(f"{key:18}", recipe.about.split(" "), label_style="") for key, recipe in RECIPES.items()))
         return
     if is_stdout(out):
         raise ConfigError("-o -: an example is several files, but stdout takes only one; name a folder")

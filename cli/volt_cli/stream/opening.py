@@ -69,9 +69,6 @@ def values_of(settings: list[str] | None) -> dict[str, str]:
     return result
 
 
-_PIPELINES = "default, example, multistream and mtdata"
-
-
 def _is_pipeline(name: str | Path) -> bool:
     from volt.stream.config.pipelines import PIPELINES
 
@@ -109,7 +106,7 @@ class StreamOptions:
         Path,
         argument(
             "CONFIG|NAME",
-            f"A YAML file (`volt stream schema` documents every key), or a pipeline: {_PIPELINES}.",
+            "A YAML file (see `volt stream schema`), or a pipeline: default, example, multistream or mtdata.",
             callback=_readable,
         ),
     ]
@@ -152,17 +149,16 @@ class StreamOptions:
         if (rank is None) != (world is None):
             raise ConfigError("--rank and --world work only together; give both or neither")
         rank, world = from_environment() if rank is None or world is None else (rank, world)
+        lead_descriptor()
         inputs = {"rank": rank, "world": world, **{name: value for name, value in options.items() if value is not None}}
         if self.is_pipeline:
             if self.choice.settings or self.choice.task or self.choice.split != "train":
                 raise ConfigError(f"{self.config}: a pipeline takes no --set, --split or --task; remove them")
-            lead_descriptor()
             weights = parsed_weights(self.pipeline.weights) if self.pipeline.weights else ()
             values = pipeline_config(str(self.config), self.sources or (), weights=weights, langs=self.pipeline.langs)
             inputs.pop("user_code", None)
             stream = Stream(values.sources, policy=values.policy, files=values.files, **inputs)
         else:
-            lead_descriptor()
             stream = Stream.from_config(self.config, **inputs, **self.choice.options)
         if not quiet:
             say_warnings(stream)

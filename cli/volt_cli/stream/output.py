@@ -24,10 +24,11 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 from volt.errors import ConfigError, StreamError, quoted, shown_path, unreadable
-from volt.files.atomic import identity
+from volt.files.atomic import check_writable, identity
 from volt.files.paths import is_file
 from volt.files.small_files import read_bytes
 from volt_cli.console import Phases, say
+from volt_cli.io import is_stdout
 from volt_cli.options import flag
 from volt_cli.process import Ended
 
@@ -66,6 +67,15 @@ def check_kept(
             f"--state {shown_path(state)}: contains the position of an earlier run, after {unit} {n:,}; "
             "add --resume to continue there, or --force to start anew"
         )
+
+
+def check_files(content: str, **paths: Path | None) -> None:
+    """Raise ConfigError if a file cannot be written. content: what goes to stdout"""
+    for name, path in paths.items():
+        if is_stdout(path):
+            raise ConfigError(f"--{name} {path}: stdout is for {content}; name a file")
+        if path is not None:
+            check_writable(path)
 
 
 def parsed(text: bytes) -> int | None:

@@ -18,11 +18,21 @@ from volt.display import counted
 from volt.errors import ConfigError, OutputError, StreamError, reason, shown_path
 from volt.files.paths import exists
 from volt_cli.console import Phases, loading, prepare_kernels, say, warn
-from volt_cli.io import check_places, is_stdout
+from volt_cli.io import check_places
 from volt_cli.options import Quiet, Rank, Seed, Workers, World, flag, option
 from volt_cli.process import Ended
 from volt_cli.stream.opening import StreamOptions
-from volt_cli.stream.output import Consumer, Force, Outlet, Positions, Signals, check_kept, own_stdout, stdout_is_open
+from volt_cli.stream.output import (
+    Consumer,
+    Force,
+    Outlet,
+    Positions,
+    Signals,
+    check_files,
+    check_kept,
+    own_stdout,
+    stdout_is_open,
+)
 
 if TYPE_CHECKING:
     from volt.stream.running.stream import Stream
@@ -31,36 +41,26 @@ if TYPE_CHECKING:
 _FIRST = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A line to log. number: from 0"""
-
-    number: int
-    place: str
-    line: bytes
-
-
-def blocks_and_samples(stream: Stream, *, limit: int | None, every: int | None) -> Iterator[tuple[bytes, Seen | None]]:
-    """Yield the stream's lines in blocks that end before and after each line to log.
+def blocks_and_places(stream: Stream, *, limit: int | None, every: int | None) -> Iterator[tuple[bytes, str]]:
+    """Yield the stream's lines in blocks, with the place of each line to log; other blocks have the place "".
 
     every: log the first five lines and each Nth; None logs none
     """
     if every is None:
-        yield from ((data, None) for data in stream.blocks(limit=limit))
+        yield from ((data, "") for data in stream.blocks(limit=limit))
         return
     end = None if limit is None else stream.n + limit
     while end is None or stream.n < end:
         due = stream.n if stream.n < _FIRST else stream.n + every - 1 - stream.n % every
         for data in stream.blocks(limit=(due if end is None else min(due, end)) - stream.n):
-            yield data, None
+            yield data, ""
         if stream.n == end or (place := stream.place()) is None:
             return
         number, address, inside = place
         source, (epoch, start, *_) = stream.sources[number].name, address.part
         where = f"{source}, epoch {epoch}, block at {start}, chunk {address.chunk}, place {inside}"
-        number = stream.n
         for data in stream.blocks(limit=1):
-            yield data, Seen(number, where, data)
+            yield data, where
 
 
 def _write_sample(path: Path, data: bytes, mode: str) -> None:
@@ -154,7 +154,7 @@ def run(
                 )
         positions = _restored(stream, consumer, states, quiet=quiet)
         if stream.n == 0 and is_held(quarantine := stream.policy.quarantine) and not quiet:
-            warn(f"{quarantine}: contains unfit lines of earlier runs; this run appends; remove it to have new ones")
+            warn(f"{quarantine}: contains unfit lines of earlier runs; this run appends to it, unless you remove it")
         with loading():
             from volt.kernels.warmup import missing
         if missing("stream"):  # otherwise, the loops that this stream needs load on demand
@@ -177,8 +177,6 @@ def run(
 def _check(
     limit: int | None, states: StateOptions, summary: Path | None, sample: Path | None, log_every: int | None
 ) -> None:
-    from volt.files.atomic import check_writable
-
     if (limit is not None and limit < 0) or states.state_every < 1:
         raise ConfigError(f"--limit {limit} --state-every {states.state_every}: give 0 or more lines, and 1 or more")
     if not stdout_is_open():
@@ -187,11 +185,7 @@ def _check(
         raise ConfigError("--resume needs --state or --ack; name the file to continue from")
     if states.accept and not (states.resume or states.from_state):
         raise ConfigError("--accept needs --from-state or --resume; name the state to continue from")
-    for name, path in (("--state", states.state), ("--summary", summary), ("--sample", sample)):
-        if is_stdout(path):
-            raise ConfigError(f"{name} {path}: stdout is for the lines; name a file")
-        if path is not None:
-            check_writable(path)
+    check_files("the lines", state=states.state, summary=summary, sample=sample)
 
 
 def _check_files(read: Sequence[str | Path], states: StateOptions, written: Sequence[str | Path | None]) -> None:
@@ -218,7 +212,8 @@ def _restored(stream: Stream, consumer: Consumer, states: StateOptions, *, quiet
         positions.skip_used(quiet=quiet)
     elif consumer.look():
         raise StreamError(
-            f"--ack: {consumer.used} lines are reported as used, but the stream starts; add --resume, or remove it"
+            f"--ack: {consumer.used} lines are reported as used, but the stream starts anew; "
+            "add --resume or --from-state, or remove the file"
         )
     return positions
 
@@ -247,7 +242,7 @@ class _Run:
         """Write lines until the limit or any end; return the exit status."""
         self.signals.running = True
         try:
-            self._write(blocks_and_samples(self.stream, limit=limit, every=log_every))
+            self._write(blocks_and_places(self.stream, limit=limit, every=log_every))
             self.has_ended = not self.signals.stop and (limit is None or self.outlet.n_lines < limit)
         except BrokenPipeError:
             pass  # the reader has had enough
@@ -271,18 +266,18 @@ class _Run:
     def _left(self) -> int:
         return self.positions.first + self.outlet.n_lines
 
-    def _write(self, blocks: Iterator[tuple[bytes, Seen | None]]) -> None:
+    def _write(self, blocks: Iterator[tuple[bytes, str]]) -> None:
         self.positions.save(self._left)
         while True:
             self.positions.prepare(self._left)
             with self.signals.computing():
-                data, seen = next(blocks, (None, None))
+                data, place = next(blocks, (None, ""))
             if data is None or not self.outlet.write(data):
                 return
-            if seen is not None:
-                say(f"line {seen.number:,} ({seen.place}): {seen.line.decode(errors='replace').rstrip()}")
+            if place:
+                say(f"line {self._left - 1:,} ({place}): {data.decode(errors='replace').rstrip()}")
                 if self.sample is not None:
-                    _write_sample(self.sample, seen.line, "ab")
+                    _write_sample(self.sample, data, "ab")
             self._save_if_due()
 
     def _save_if_due(self) -> None:

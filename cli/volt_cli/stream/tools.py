@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from volt.display import counted
 from volt.errors import ConfigError
 from volt_cli.console import Phases, loading, prepare_kernels, print_json, say, warn
-from volt_cli.io import check_place, check_places, is_stdout, say_written, write_bytes
+from volt_cli.io import check_outputs, check_places, is_stdout, say_written, write_bytes
 from volt_cli.options import Json, Quiet, Trust, Workers, argument, flag, option, readable
 from volt_cli.stream.opening import Settings, StreamOptions, values_of
 
@@ -33,8 +32,7 @@ def import_dynamicdata(
     from volt.files.small_files import read_text
     from volt.stream.config.dynamicdata import imported
 
-    check_places([out], [config])
-    check_place(out)
+    check_outputs({"output": out}, [config])
     folder = "" if is_stdout(out) else out.parent
     result = imported(
         read_text(config, kind=ConfigError), path=str(config), values=values_of(settings), folder=folder,
@@ -61,8 +59,7 @@ def vocabulary(
     The most frequent come first. Tokens that transforms add, such as language tags, are all listed, even with count 0.
     `volt import --merges`, switchout, insertion and wb_noise read such files.
     """
-    check_places([out], source.files)
-    check_place(out)
+    check_outputs({"output": out}, source.files)
     with loading():
         from volt.stream.checking.subword_counts import count_subwords
 
@@ -117,7 +114,8 @@ def merge_states(
     N prints the number.
     """
     from volt.stream.running.checkpoint import load_state, save_state
-    from volt.stream.running.resharding import merge_states
+    from volt.stream.running.resharding import merge_states, rank_state
+    from volt.stream.running.state import State
 
     check_places([out], states)
     merged = merge_states([load_state(state) for state in states])
@@ -126,17 +124,8 @@ def merge_states(
     else:
         save_state(merged, out)
         say(f"wrote {out}: {counted(len(states), 'state')}, {counted(merged['n'], 'line')}")
-    for line in _begins(merged, world) if world else ():
-        say(line)
-
-
-def _begins(merged: dict[str, Any], world: int) -> Iterator[str]:
-    """Yield at which line new ranks continue."""
-    from volt.stream.running.resharding import rank_state
-    from volt.stream.running.state import State
-
-    state = State.from_json(merged)
-    for n, group in groupby(range(world), key=lambda rank: rank_state(state, rank, world).n):
+    n_ranks, state = world or 0, State.from_json(merged)
+    for n, group in groupby(range(n_ranks), key=lambda rank: rank_state(state, rank, n_ranks).n):
         ranks = list(group)
         who = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]} to {ranks[-1]}"
-        yield f"{who} of {world}: on from line {n:,}; count from {n} for --ack"
+        say(f"{who} of {world}: on from line {n:,}; count from {n} for --ack")
