@@ -110,7 +110,6 @@ def _check_files(texts: list[str], systems: list[str], reports: ReportOptions) -
         raise ConfigError("--plots -: charts are several files, but stdout takes only one; name a folder")
     if reports.plots is not None and reports.plots.exists() and not reports.plots.is_dir():
         raise ConfigError(f"--plots {reports.plots}: is a file; give a folder")
-    check_outputs({"output": reports.out, "markdown": reports.markdown}, json=reports.as_json)
     vocabularies = [file for system in systems if (path := parse_spec(system).path) for file in files_read(path)]
     outputs: list[Path | None] = [reports.out, reports.markdown]
     if reports.plots:
@@ -118,6 +117,7 @@ def _check_files(texts: list[str], systems: list[str], reports: ReportOptions) -
 
         outputs += plot_files(reports.plots)
     check_places(outputs, [*texts, *vocabularies, reports.sample])
+    check_outputs({"output": reports.out, "markdown": reports.markdown}, json=reports.as_json)
 
 
 def _sample_lines(path: Path) -> list[str]:

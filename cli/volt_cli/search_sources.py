@@ -61,7 +61,7 @@ class NamedSourceOptions:
         >>> NamedSourceOptions(parity=True).check({}, None, word_counts=False)
         Traceback (most recent call last):
             ...
-        volt.errors.ConfigError: --parity needs named sources; write NAME=FILE for each text, such as en=train.en.gz
+        volt.errors.ConfigError: --parity needs named sources; write NAME=FILE for each text, as en=a.gz
         """
         if not self.temperature >= 1:
             raise ConfigError(f"--temperature {self.temperature:g}: give 1 or more; 1 takes the texts as they are")
