@@ -57,7 +57,7 @@ def wrapped(text: str, room: int) -> str:
 
 
 def at_bars(signature: str) -> list[str]:
-    """Return the parts of a signature, to be joined without a gap.
+    """Return the parts of a signature, which are joined without a gap.
 
     >>> at_bars("volt|norm:none|pre:gpt2")
     ['volt|', 'norm:none|', 'pre:gpt2']

@@ -30,7 +30,7 @@ from volt_cli.demo import demo
 from volt_cli.encode import encode
 from volt_cli.export_import import export, import_
 from volt_cli.inspect import inspect
-from volt_cli.options import as_option, flag
+from volt_cli.options import as_option, flag, with_options
 from volt_cli.process import Ended, ended_by_signals, prepare_standard_files
 from volt_cli.search import search
 from volt_cli.shard import shard
@@ -102,7 +102,7 @@ def main() -> None:
     except TyperException as error:
         status = _report_usage(error)
     except VoltError as error:
-        text = error.text(as_option)
+        text = with_options(error.text(as_option))
         if isinstance(error, LongLineError):
             text = text.replace("raise max_line", "raise --max-line")
         status = _report(text, 2 if isinstance(error, ConfigError) else 1)

@@ -28,7 +28,7 @@ _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 @cache
 def messages() -> Console:
-    """Return the console on stderr; lines wrap only on a terminal."""
+    """Return the console on stderr."""
     return _console(sys.stderr)
 
 
@@ -82,7 +82,7 @@ def print_json(data: object, *, indent: int | None = None) -> None:
 
 
 def print_result(data: object, *parts: RenderableType, as_json: bool, indent: int | None = None) -> None:
-    """Print a result on stdout: the data as JSON, or the parts for people."""
+    """Print the data as JSON, or the parts for people."""
     if as_json:
         print_json(data, indent=indent)
     else:
@@ -116,7 +116,6 @@ class Phases:
 
     @contextmanager
     def compiling(self) -> Iterator[Callable[..., object]]:
-        """Time compiling; yield a function that takes the number of the loop and of all."""
         from volt_cli.terminal import compiling_line
 
         with self._timed("compiling"), compiling_line(messages()) if self._bar else _NO_BAR as advance:

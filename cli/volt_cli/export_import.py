@@ -39,6 +39,7 @@ from volt_cli.options import (
     input_paths,
     option,
     readable,
+    with_options,
 )
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class CheckOptions(Reading):
 
 
 def print_agreement(agreement: Agreement, out: Path) -> None:
-    """Print how far two encoders agree, on stderr if the output is stdout. Raises typer.Exit(1) if they differ."""
+    """Print how far two encoders agree. Raises typer.Exit(1) if they differ."""
     result = f"{agreement.library}: {agreement.n_equal_pieces:,} of {agreement.n_lines:,} lines have equal pieces"
     if agreement.n_equal_ids is not None:
         result += f", {agreement.n_equal_ids:,} equal ids"
@@ -151,7 +152,7 @@ def import_(
         Path | None,
         option(
             "FILE",
-            "For lists of tokens: subword-nmt codes, a sentencepiece .model or a VOLT vocabulary.",
+            "Merges for a list of tokens: subword-nmt codes, a sentencepiece .model or a VOLT vocabulary.",
             callback=readable(VocabularyError),
         ),
     ] = None,
@@ -215,7 +216,7 @@ def export(
         agreement = compare_with_library(vocabulary, path, to, lines) if checking.check else None
     if not quiet:
         for note in notes:
-            say(f"note: {named_stdout(out, path, note)}")
+            say(f"note: {with_options(named_stdout(out, path, note))}")
         place = outputs[0] if outputs and outputs[0].parent == out.parent else out  # the outputs may be inside it
         say_written(place, f"{vocabulary.size:,} tokens for {to}")
     if agreement:

@@ -73,10 +73,7 @@ def check_outputs(
     outputs: Mapping[str, Path | None], inputs: Iterable[str | Path | None] = (), *, model: Path | None = None,
     json: bool = False,
 ) -> None:  # fmt: skip
-    """Raise ConfigError if an output cannot be written, or is also an input or another output.
-
-    outputs: option → place;  json: whether JSON goes to stdout
-    """
+    """Raise ConfigError if an output cannot be written, or is an input or another output. outputs: option → place"""
     check_one_for_stdout(json=json, **{name: is_stdout(place) for name, place in outputs.items()})
     check_places(outputs.values(), inputs, model=model)
     for place in filter(None, outputs.values()):

@@ -62,7 +62,7 @@ _hints = cache(partial(get_type_hints, include_extras=True))
 
 
 def _called(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
-    """Call a command, or create an option group, with the groups that it takes."""
+    """Call a command, or create an option group."""
     hints = _hints(function)
     names = signature(function).parameters
     return function(
@@ -104,6 +104,16 @@ def as_option(argument: str, value: object) -> str:
     return " ".join(f"{option} {one}" for one in (value if isinstance(value, list) else [value]))
 
 
+def with_options(message: str) -> str:
+    """Return the library's advice on exports in words of the command line."""
+    for advice, option in (
+        ("export it closed", "add --closed"),
+        ("requires a file of merges", "requires --merges FILE"),
+    ):
+        message = message.replace(advice, option)
+    return message
+
+
 MOST_WORKERS = 256  # volt.files.threads.MOST_WORKERS, which would load numpy
 MOST_ASKED = 10**9  # merges: volt.learn.bpe.MOST_ASKED, which would load numpy
 FORMATS = tuple(registry.FORMATS)
@@ -122,7 +132,6 @@ def option(metavar: str, help: str, *names: str, words: Sequence[str] = (), **ot
 
 
 def flag(help: str, *names: str) -> Any:
-    """Return an option without a value."""
     return typer.Option(*names, help=help)
 
 

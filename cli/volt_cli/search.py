@@ -68,7 +68,7 @@ _REMEDY = "name a place with -o, or replace it with --force"
 
 
 def replaceable(place: Path) -> dict[str, Any]:
-    """Return the provenance of the vocabulary at a place, if any. Raises ConfigError unless `volt search` wrote it."""
+    """Return the provenance of a vocabulary, if it exists. Raises ConfigError unless `volt search` wrote it."""
     from volt.vocabulary import Vocabulary
 
     if not place.is_file():
@@ -83,7 +83,7 @@ def replaceable(place: Path) -> dict[str, Any]:
 
 
 def _refuse_other(place: Path, provenance: Mapping[str, Any], counts: WordCounts) -> None:
-    """Raise ConfigError if the vocabulary at a place, with this provenance, is from another corpus."""
+    """Raise ConfigError if the provenance is of another corpus."""
     fingerprint = _FINGERPRINT.search(provenance.get("signature", ""))
     same_words = fingerprint is not None and fingerprint[1] == counts.fingerprint
     same_size = counts.n_bad_lines > 0 or counts.n_bytes == provenance.get("bytes")  # replaced lines have other bytes

@@ -1,4 +1,4 @@
-"""Named sources of a search (weights, parity-aware merges, a vocabulary for each), and the vocabulary to extend."""
+"""Options of named sources (weights, parity, a vocabulary for each), and those that --extend excludes."""
 
 from __future__ import annotations
 
@@ -160,7 +160,6 @@ def parity_data(parity: Parity) -> dict[str, Any]:
 
 
 def parity_text(parity: Parity) -> RenderableType:
-    """Return a table of pieces per unit under plain BPE and under these merges."""
     from rich.console import Group
     from rich.text import Text
 
@@ -211,7 +210,7 @@ def check_alone(
 
 
 def _options_set(group: Any, *names: str) -> Iterator[str]:
-    """Yield the options of a group that differ from their defaults; with names, only of these fields."""
+    """Yield the options that differ from their defaults. names: fields to look at; default: all"""
     for field in fields(group):
         if (not names or field.name in names) and getattr(group, field.name) != field.default:
             yield f"--{field.name.replace('_', '-')}"

@@ -28,7 +28,6 @@ class ConfigOptions:
 
     @property
     def values(self) -> dict[str, str]:
-        """The values of the template."""
         return values_of(self.settings)
 
 

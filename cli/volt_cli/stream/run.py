@@ -42,7 +42,7 @@ _FIRST = 5
 
 
 def blocks_and_places(stream: Stream, *, limit: int | None, every: int | None) -> Iterator[tuple[bytes, str]]:
-    """Yield the stream's lines in blocks, with the place of each line to log; other blocks have the place "".
+    """Yield the stream's lines in blocks, and the place of each line to log; other places are empty.
 
     every: log the first five lines and each Nth; None logs none
     """
