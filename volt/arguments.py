@@ -167,15 +167,13 @@ def storable(value: Any, name: str) -> str:
     >>> storable("a\\udc00", "pattern")
     Traceback (most recent call last):
         ...
-    volt.errors.ConfigError: pattern contains the lone surrogate U+DC00, which UTF-8 cannot encode; remove it
+    volt.errors.ConfigError: pattern contains the lone surrogate U+DC00, which UTF-8 lacks; remove it
     """
     try:
         text(value, name).encode()
     except UnicodeEncodeError as error:
-        code = ord(value[error.start])
-        raise ConfigError(
-            f"{name} contains the lone surrogate U+{code:04X}, which UTF-8 cannot encode; remove it"
-        ) from None
+        code = f"U+{ord(value[error.start]):04X}"
+        raise ConfigError(f"{name} contains the lone surrogate {code}, which UTF-8 lacks; remove it") from None
     return str(value)
 
 

@@ -50,11 +50,7 @@ class EngineOptions:
     engine: Annotated[Literal["local", "ray"], option("NAME", "local: this process; ray: a Ray cluster.")] = "local"
     address: Annotated[
         str | None,
-        option(
-            "HOST:PORT",
-            "With --engine ray: a cluster that runs: auto, HOST:PORT or ray://HOST:PORT. Default: this machine, "
-            "for this command.",
-        ),
+        option("HOST:PORT", "A running Ray cluster: auto, HOST:PORT or ray://HOST:PORT; default: only this machine."),
     ] = None
 
     @property

@@ -328,9 +328,7 @@ class CandidateOptions:
     ] = ""
     marker: Annotated[
         Literal["suffix", "prefix", "none"] | None,
-        option(
-            "KIND", "Marker of words: suffix is </w> after, prefix is ▁ before, or none; default: as the words need."
-        ),
+        option("KIND", "suffix: </w> after a word; prefix: ▁ before a word; none; default: as the words need."),
     ] = None
     min_pair_count: Annotated[
         int, option("N", "Least count of a pair to merge; with --parity: in one source.", min=1)
@@ -346,10 +344,7 @@ class CandidateOptions:
     ] = None
     new_atoms: Annotated[
         Literal["add", "leave"] | None,
-        option(
-            "HOW",
-            "With --extend: add characters that MODEL lacks, or drop them; default: add, unless bytes spell them.",
-        ),
+        option("HOW", "With --extend: add or leave characters MODEL lacks; default: add, unless bytes spell them."),
     ] = None
     coverage: Annotated[
         float,

@@ -37,9 +37,7 @@ class NamedSourceOptions:
     parity: Annotated[bool, flag("Let the source that is compressed worst choose each merge.", "--parity")] = False
     parity_unit: Annotated[
         Literal["character", "byte", "line"] | None,
-        option(
-            "WHAT", "Compare pieces per character, byte, or line of texts that are translations; default: character."
-        ),
+        option("WHAT", "Compare pieces per character, byte, or line of translations; default: character."),
     ] = None
     per_source: Annotated[bool, flag("Write NAME.volt for each source; -o is then a folder.", "--per-source")] = False
 
