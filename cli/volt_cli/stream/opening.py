@@ -152,7 +152,7 @@ class StreamOptions:
         inputs = {"rank": rank, "world": world, **{name: value for name, value in options.items() if value is not None}}
         if self.is_pipeline:
             if self.choice.settings or self.choice.task or self.choice.split != "train":
-                raise ConfigError(f"{self.config}: a pipeline takes no --set, --split or --task; remove them")
+                raise ConfigError(f"{self.config}: a pipeline has no tasks; remove --set, --split and --task")
             weights = parsed_weights(self.pipeline.weights) if self.pipeline.weights else ()
             values = pipeline_config(str(self.config), self.sources or (), weights=weights, langs=self.pipeline.langs)
             inputs.pop("user_code", None)

@@ -213,7 +213,7 @@ def _restored(stream: Stream, consumer: Consumer, states: StateOptions, *, quiet
     elif consumer.look():
         raise StreamError(
             f"--ack: {consumer.used} lines are reported as used, but the stream starts anew; "
-            "add --resume or --from-state, or remove the file"
+            "continue with --resume or --from-state, or remove the file"
         )
     return positions
 
