@@ -151,7 +151,7 @@ class Positions:
                 while (left := used - self._stream.n) and self._stream.skip(min(left, _SKIPPED)):
                     advance(self._stream.n - first)
             if self._stream.n < used:
-                raise StreamError(f"--ack: {used} lines are reported as used, but the stream has {self._stream.n}")
+                raise StreamError(f"--ack: {used} lines are reported, but the stream ends after {self._stream.n}")
         self.first = self._stream.n
 
     def save(self, n_left: int) -> None:
