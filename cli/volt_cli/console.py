@@ -43,8 +43,11 @@ def _console(file: TextIO) -> Console:
     is_terminal, columns = file.isatty(), os.environ.get("COLUMNS", "")
     width = height = None
     if not is_terminal or os.environ.get("TERM") in ("dumb", "unknown"):
-        known = os.get_terminal_size(file.fileno()).columns if is_terminal else FILE_WIDTH
-        width, height = int(columns) if columns.isdecimal() and int(columns) else known, 25
+        width, height = FILE_WIDTH, 25
+        if columns.isdecimal() and int(columns):
+            width = int(columns)
+        elif is_terminal:
+            width = os.get_terminal_size(file.fileno()).columns
     options: dict[str, Any] = {"stderr": file is sys.stderr, "width": width, "height": height}
     return SafeConsole(highlight=False, soft_wrap=not is_terminal, **options)
 

@@ -13,14 +13,21 @@ from volt_cli.stream.opening import ConfigOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslateOptions(Reading):
+class StrictReading(Reading):
+    PANEL = "Reading"
+
+    encoding_errors: Annotated[  # no `skip`, which would leave lines without an answer
+        Literal["strict", "replace"], option("HOW", "Lines that are not UTF-8: strict stops, replace fixes.")
+    ] = "strict"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateOptions:
     source: ConfigOptions
     files: Files
     task: Annotated[str, option("NAME", "The task, of any split, whose transforms are applied.")]
     out: Annotated[Path, option("FILE", "Where to write, or - for stdout.", "-o", "--output")] = Path("-")
-    encoding_errors: Annotated[  # no `skip`, which would leave lines without an answer
-        Literal["strict", "replace"], option("HOW", "Lines that are not UTF-8: strict stops, replace fixes.")
-    ] = "strict"
+    reading: StrictReading
 
 
 def translate_input(options: TranslateOptions) -> None:
@@ -52,6 +59,6 @@ def _translate(options: TranslateOptions, *, is_input: bool) -> None:
         lead_descriptor()
         translation = Translation(source.config, options.task, values=source.values, user_code=source.trust)
     check_places([out], translation.files)
-    blocks = text_blocks(files, **options.limits, wait=waiting_for(out))
+    blocks = text_blocks(files, **options.reading.limits, wait=waiting_for(out))
     with open_output(out) as file:
         write_each(file, translation.input_blocks(blocks) if is_input else translation.output_blocks(blocks))
