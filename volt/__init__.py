@@ -69,20 +69,6 @@ _import, __dir__, __all__ = lazy(
         "text.special_tokens": ("SpecialTokens",),
         "vocabulary": ("Vocabulary",),
     },
-    wings=(
-        "batches",
-        "choose",
-        "comparison",
-        "count",
-        "encode",
-        "errors",
-        "files",
-        "formats",
-        "learn",
-        "stream",
-        "text",
-        "vocabulary",
-    ),
 )
 
 

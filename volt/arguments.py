@@ -40,11 +40,7 @@ _CALLS: Mapping[str, Mapping[str, str]] = {
     "Vocabulary": {"Encoder": "volt.Encoder({})"},
     "Encoder": {"Vocabulary": "{}.vocabulary"},
 }
-_NAMES = {
-    "Mapping": "counts",
-    "WordCounts": "counts",
-    "SearchResult": "result",
-}  # of variables that contain a type
+_NAMES = {"Mapping": "counts", "WordCounts": "counts", "SearchResult": "result"}  # type → name of a variable of it
 _MAKERS = {
     "WordCounts": "what volt.count_words returns",
     "Candidates": "what volt.learn_bpe returns",
@@ -171,15 +167,13 @@ def storable(value: Any, name: str) -> str:
     >>> storable("a\\udc00", "pattern")
     Traceback (most recent call last):
         ...
-    volt.errors.ConfigError: pattern contains the lone surrogate U+DC00, which UTF-8 cannot encode; remove it
+    volt.errors.ConfigError: pattern contains the lone surrogate U+DC00, which UTF-8 lacks; remove it
     """
     try:
         text(value, name).encode()
     except UnicodeEncodeError as error:
-        code = ord(value[error.start])
-        raise ConfigError(
-            f"{name} contains the lone surrogate U+{code:04X}, which UTF-8 cannot encode; remove it"
-        ) from None
+        code = f"U+{ord(value[error.start]):04X}"
+        raise ConfigError(f"{name} contains the lone surrogate {code}, which UTF-8 lacks; remove it") from None
     return str(value)
 
 
@@ -191,7 +185,7 @@ def flag(value: Any, name: str) -> bool:
         ...
     volt.errors.ArgumentError: whole_words is 'no' (str); give True or False
     """
-    if not isinstance(value, bool) and type(value).__name__ not in ("bool", "bool_"):
+    if type(value).__name__ not in ("bool", "bool_"):
         raise refusal(value, name, "give True or False")
     return bool(value)
 
@@ -220,13 +214,10 @@ def path(value: Any, name: str = "path", *, remedy: str = "give the path of a fi
     result = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(result, str):
         raise refusal(value, name, remedy)
-    try:
-        is_path = b"\0" not in os.fsencode(result)
-    except UnicodeEncodeError:
-        is_path = False
-    if not is_path:
-        raise ConfigError(f"{name} {shortened(repr(result))} contains a character that no path can contain; {remedy}")
-    return plain_path(result)
+    with suppress(UnicodeEncodeError):
+        if b"\0" not in os.fsencode(result):
+            return plain_path(result)
+    raise ConfigError(f"{name} {shortened(repr(result))} contains a character that no path can contain; {remedy}")
 
 
 def several(values: Any, name: str, *, one: str = "", remedy: str = "") -> list[Any]:
@@ -282,13 +273,9 @@ def function(value: Any, name: str) -> Callable[..., Any] | None:
 def _shown(value: object) -> str:
     """Return a short value and its type, as an error shows them."""
     kind = type(value).__name__
-    if value is None:
-        return "None"
-    if isinstance(value, str | bytes):
-        return f"{shortened(repr(value[: _LONGEST + 1]))} ({kind})"
-    if isinstance(value, Real):
-        return f"{shortened(str(value))} ({kind})"
-    return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
+    if isinstance(value, str | bytes | Real):
+        return f"{shortened(str(value) if isinstance(value, Real) else repr(value[: _LONGEST + 1]))} ({kind})"
+    return "None" if value is None else f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
 
 
 def shortened(text: str) -> str:

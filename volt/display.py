@@ -57,7 +57,7 @@ def wrapped(text: str, room: int) -> str:
 
 
 def at_bars(signature: str) -> list[str]:
-    """Return the parts of a signature, to be joined without a gap.
+    """Return the parts of a signature, which are joined without a gap.
 
     >>> at_bars("volt|norm:none|pre:gpt2")
     ['volt|', 'norm:none|', 'pre:gpt2']
@@ -112,7 +112,8 @@ class Grid:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from rich.text import Text
 
-        room, natural = options.max_width, self._natural()
+        room = options.max_width
+        natural = [_widest([head, *(row[column] for row in self.rows)]) for column, head in enumerate(self.heads)]
         least = natural if _total(natural) <= room else self._least(natural, room)
         left_out = self._left_out(least, room)
         shown = [column for column in range(len(self.heads)) if column not in left_out]
@@ -122,9 +123,6 @@ class Grid:
         if left_out:
             names = ", ".join(self.heads[column] for column in sorted(left_out))
             yield Text(wrapped(f"no room for {names}; a wider terminal shows more", room), style="dim")
-
-    def _natural(self) -> list[int]:
-        return [_widest([head, *(row[column] for row in self.rows)]) for column, head in enumerate(self.heads)]
 
     def _least(self, natural: Sequence[int], room: int) -> list[int]:
         """Return the least width of each column: headings and prose break between words, numbers do not."""
@@ -274,14 +272,12 @@ def html_curve(
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
     dots = "".join(_dot(spot, 2) for spot in spots[: len(spots) if len(spots) <= 40 else 0])
     dots += _dot(_place(chosen, xs, ys), 5) if chosen else ""
-    labels = [
+    words = [
         (0, 12, "start", f"{max(ys):.4g}"), (0, _HEIGHT - _MARGIN, "start", f"{min(ys):.4g}"),
         (_MARGIN * 2, _HEIGHT - 6, "start", f"{min(xs):,.0f}"), (_WIDTH - 4, _HEIGHT - 6, "end", f"{max(xs):,.0f}"),
         (_WIDTH / 2 + _MARGIN, _HEIGHT - 6, "middle", f"{upwards} over {across}"),
     ]  # fmt: skip
-    texts = "".join(
-        f'<text x="{x:g}" y="{y}" text-anchor="{side}">{escape(text)}</text>' for x, y, side, text in labels
-    )
+    texts = "".join(f'<text x="{x:g}" y="{y}" text-anchor="{side}">{escape(text)}</text>' for x, y, side, text in words)
     return (
         f'<svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
         f'aria-label="{escape(upwards)} over {escape(across)}" font-size="12" fill="currentColor">'

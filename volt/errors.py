@@ -25,9 +25,8 @@ _MOST_LINES = 500
 
 
 def visible(text: str) -> str:
-    """Return a text with what a terminal obeys or does not show as escapes: control characters, changes of direction,
-    bytes
-    of a file name that are not UTF-8. Line ends are escaped too.
+    """Return a text with invisible characters as escapes: control characters, changes of direction, line ends, and
+    bytes of a file name that are not UTF-8.
 
     >>> print(visible("a\\x1b[2J\\u202e\\n\\udcff"))
     a\\x1b[2J\\u202e\\n\\xff
@@ -77,9 +76,8 @@ def shown_path(path: object) -> str:
 
 
 def bounded(message: str) -> str:
-    """Return a message of any origin, fit to be printed: each of its lines `visible`, its middle left out if it is
-    very long,
-    and its URLs without secrets.
+    """Return a message that is safe to print: `visible` lines, no secrets in URLs, and a very long line without its
+    middle.
 
     >>> bounded("a\\x1bb\\nc"), len(bounded("x" * 1_000_000)) < 2_100
     ('a\\\\x1bb\\nc', True)

@@ -10,27 +10,27 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 
 def lazy(
-    package: str, homes: Mapping[str, tuple[str, ...]], *, wings: tuple[str, ...] = ()
+    package: str, homes: Mapping[str, tuple[str, ...]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` for a package that imports names lazily.
 
-    homes: module name (relative to the package) → its public names
-    wings: sub-packages that can be imported as attributes, but are not listed
+    homes: module name (relative to the package) → its public names. Modules are attributes too, but are not listed.
     """
     module_of = {name: module for module, names in homes.items() for name in names}
     listed = sorted(module_of)
 
     def hand_on(name: str) -> Any:
-        if name in wings:
+        if name in module_of:
+            value = getattr(import_module(f"{package}.{module_of[name]}"), name)
+            setattr(sys.modules[package], name, value)
+            return value
+        if name.isidentifier() and find_spec(f"{package}.{name}"):
             return import_module(f"{package}.{name}")
-        if name not in module_of:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{module_of[name]}"), name)
-        setattr(sys.modules[package], name, value)
-        return value
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return hand_on, lambda: listed, listed

@@ -79,11 +79,7 @@ def without_secrets(text: str) -> str:
     >>> without_secrets("https://me:secret@host/a.txt?key=5:17: not UTF-8; see s3:/bucket/b.txt")
     'https://host/a.txt:17: not UTF-8; see s3://bucket/b.txt'
     """
-    return _IN_TEXT.sub(lambda match: _bare_in_text(match[1]), text) if ":/" in text else text
-
-
-def _bare_in_text(url: str) -> str:
-    return _USER.sub(r"\1", url_of(url) or url)
+    return _IN_TEXT.sub(lambda match: _USER.sub(r"\1", url_of(match[1]) or match[1]), text) if ":/" in text else text
 
 
 def same(url: str) -> str:

@@ -20,25 +20,24 @@ import typer
 from typer.exceptions import TyperException
 
 from volt.errors import ConfigError, VoltError, shown_path
-from volt_cli import (
-    binarize,
-    commands,
-    compare,
-    decode,
-    demo,
-    encode,
-    export_import,
-    inspect,
-    search,
-    shard,
-    shrink,
-    translate,
-    warmup,
-)
+from volt.files.limits import LongLineError
+from volt_cli import commands
+from volt_cli.binarize import binarize
+from volt_cli.compare import compare
 from volt_cli.console import messages, say
-from volt_cli.options import as_option
+from volt_cli.decode import decode
+from volt_cli.demo import demo
+from volt_cli.encode import encode
+from volt_cli.export_import import export, import_
+from volt_cli.inspect import inspect
+from volt_cli.options import as_option, flag, with_options
 from volt_cli.process import Ended, ended_by_signals, prepare_standard_files
-from volt_cli.stream import commands as stream
+from volt_cli.search import search
+from volt_cli.shard import shard
+from volt_cli.shrink import shrink
+from volt_cli.stream.commands import app as stream
+from volt_cli.translate import translate_input, translate_output
+from volt_cli.warmup import warmup
 
 LIBRARIES = ("numba", "llvmlite", "numpy", "scipy", "polars")
 
@@ -72,20 +71,18 @@ def _processor(table: Path = Path("/proc/cpuinfo")) -> str:
 
 app = commands.group("volt", "Find the subword vocabulary that a corpus deserves, and apply it.", add_completion=True)
 COMMANDS: dict[str, Callable[..., None]] = {
-    "search": search.search, "encode": encode.encode, "binarize": binarize.binarize, "decode": decode.decode,
-    "inspect": inspect.inspect, "export": export_import.export, "import": export_import.import_,
-    "compare": compare.compare, "shrink": shrink.shrink, "shard": shard.shard,
-    "translate-input": translate.translate_input, "translate-output": translate.translate_output, "demo": demo.demo,
-    "warmup": warmup.warmup,
+    "search": search, "encode": encode, "binarize": binarize, "decode": decode, "inspect": inspect, "export": export,
+    "import": import_, "compare": compare, "shrink": shrink, "shard": shard, "translate-input": translate_input,
+    "translate-output": translate_output, "demo": demo, "warmup": warmup,
 }  # fmt: skip
 for name, function in COMMANDS.items():
     commands.add(app, name, function)
-app.add_typer(stream.app)
+app.add_typer(stream)
 
 
 @app.callback(invoke_without_command=True)
 def top(
-    version: Annotated[bool, typer.Option("--version", help="Show versions and this machine, and exit.")] = False,
+    version: Annotated[bool, flag("Show versions and this machine, and exit.", "--version")] = False,
 ) -> None:
     """Find the subword vocabulary that a corpus deserves, and apply it."""
     if version:
@@ -105,18 +102,18 @@ def main() -> None:
     except TyperException as error:
         status = _report_usage(error)
     except VoltError as error:
-        status = _report(error.text(as_option), 2 if isinstance(error, ConfigError) else 1)
+        text = with_options(error.text(as_option))
+        if isinstance(error, LongLineError):
+            text = text.replace("raise max_line", "raise --max-line")
+        status = _report(text, 2 if isinstance(error, ConfigError) else 1)
     except KeyboardInterrupt:
         status = 130
-    except BrokenPipeError:
-        _silence_stdout()
-        status = 0
     except Ended as end:
         _silence_stdout()
         messages().print(f"[bold red]ended[/] by {end.name}")
         status = int(end.code or 0)
-    except SystemExit as end:  # typer and rich end the process themselves, with 1, when a pipe is closed
-        if not isinstance(end.__context__, BrokenPipeError):
+    except (BrokenPipeError, SystemExit) as end:  # typer and rich end the process with 1 when a pipe is closed
+        if BrokenPipeError not in (type(end), type(end.__context__)):
             raise
         _silence_stdout()
         status = 0

@@ -12,7 +12,7 @@ from volt.urls import plain_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.encode import SpeedOptions, is_folder
 from volt_cli.io import check_places, is_stdout, load_model
-from volt_cli.options import MAX_LINE, EncodingErrors, Files, MaxLine, Model, Pattern, Quiet, is_number, option
+from volt_cli.options import ModelAndText, Quiet, is_number, option
 
 if TYPE_CHECKING:
     from volt.encode.binarize import Frame
@@ -44,9 +44,8 @@ class FrameOptions:
 
 
 def binarize(
-    model: Model,
+    text: ModelAndText,
     around: FrameOptions,
-    files: Files,
     speed: SpeedOptions,
     out: Annotated[
         str, option("PLACE", "PREFIX of the two files, or a folder (a/) for a pair per file.", "-o", "--output")
@@ -55,9 +54,6 @@ def binarize(
         Literal["u8", "i8", "i16", "i32", "i64", "u16", "u32", "u64"] | None,
         option("KIND", "Numbers in .bin; default: u16 for fewer than 65,500 ids, else i32."),
     ] = None,
-    pattern: Pattern = None,
-    encoding_errors: EncodingErrors = "strict",
-    max_line: MaxLine = MAX_LINE,
     quiet: Quiet = False,
 ) -> None:
     """Encode text into indexed ids, the .bin and .idx of fairseq and Megatron.
@@ -69,18 +65,15 @@ def binarize(
         from volt.encode.binarize import binarize, binarize_each
         from volt.encode.encoder import Encoder
         from volt.encode.files import EncodeJob
-        from volt.files.limits import parse_max_line
         from volt.files.paths import total_size
 
-        job = EncodeJob("bin", errors=encoding_errors, n_threads=speed.threads, max_line=parse_max_line(max_line))
-        out = plain_path(out)
-        phases = Phases(quiet=quiet)
-        check_places(_outputs(files, out), files, model=model)
-        encoder = Encoder(load_model(model, texts=files, pattern=pattern), cache_words=speed.cache_words)
+        job = EncodeJob("bin", n_threads=speed.threads, **text.limits)
+        out, files, phases = plain_path(out), text.files, Phases(quiet=quiet)
+        check_places(_outputs(files, out), files, model=text.model)
+        encoder = Encoder(load_model(text.model, texts=files, pattern=text.pattern), cache_words=speed.cache_words)
         frame = around.frame(encoder)
         prepare_kernels(phases, "encode", "words")
-    total = total_size(files)
-    with phases.phase("binarize", total=total, unit="B") as advance:
+    with phases.phase("binarize", total=total_size(files), unit="B") as advance:
         options: dict[str, Any] = {"frame": frame, "dtype": dtype, "job": job, "progress": advance}
         if is_folder(out):
             written = binarize_each(encoder, files, Path(out), **options)

@@ -161,13 +161,9 @@ def group(name: str, help: str, *, add_completion: bool = False) -> typer.Typer:
 
 def add(app: typer.Typer, name: str, function: Callable[..., None], *, within: str = "") -> None:
     """Make a function a command; its docstring is the help. within: the group's name"""
-    help = _paragraphs(inspect.getdoc(function) or "")
+    help = "\n\n".join(" ".join(text.split()) for text in (inspect.getdoc(function) or "").split("\n\n"))
     app.command(name, cls=Command, help=help, epilog=epilog(f"{within} {name}".strip()))(expanded(function))
 
 
 def epilog(command: str) -> str:
     return "\n".join(("[dim]Examples[/]", *(f"  $ {example}" for example in EXAMPLES[command])))
-
-
-def _paragraphs(text: str) -> str:
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))

@@ -7,28 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from volt.errors import ConfigError, CorpusError
+from volt.files.limits import MAX_LINE
 from volt_cli.console import messages, prepare_kernels, print_json, show
-from volt_cli.io import (
-    check_one_for_stdout,
-    check_place,
-    check_places,
-    is_stdout,
-    report_console,
-    say_written,
-    write_bytes,
-    written,
-)
+from volt_cli.io import check_outputs, check_places, is_stdout, report_console, say_written, write_bytes, written
 from volt_cli.options import (
-    MAX_LINE,
     Json,
     MaxLine,
     ModelOptions,
     Quiet,
     SizeOptions,
     argument,
+    flag,
     input_paths,
     option,
     readable,
@@ -45,30 +35,12 @@ N_SAMPLES = 20  # lines of --sample that are shown
 class ReportOptions:
     PANEL = "Reports"
 
-    out: Annotated[Path | None, option("FILE", "The report as one HTML page, or - for stdout.", "-o", "--output")] = (
-        None
-    )
+    out: Annotated[Path | None, option("FILE", "The report as an HTML page, or - for stdout.", "-o", "--output")] = None
     markdown: Annotated[Path | None, option("FILE", "The tables as Markdown, or - for stdout.")] = None
     plots: Annotated[Path | None, option("FOLDER", "The charts, as PNG and SVG.")] = None
-    sample: Annotated[
-        Path | None, option("FILE", "Lines to show, cut at every size.", callback=readable(CorpusError))
-    ] = None
+    sample: Annotated[Path | None, option("FILE", "Lines that the page splits.", callback=readable(CorpusError))] = None
     as_json: Json = False
     quiet: Quiet = False
-
-    @property
-    def files(self) -> list[Path | None]:
-        plots: list[Path] = []
-        if self.plots is not None:
-            from volt.comparison.page.page import plot_files
-
-            plots = plot_files(self.plots)
-        return [self.out, self.markdown, *plots]
-
-    @property
-    def claims(self) -> dict[str, bool]:
-        """Options that replace the tables on stdout."""
-        return {"json": self.as_json, "output": is_stdout(self.out), "markdown": is_stdout(self.markdown)}
 
 
 @dataclass(frozen=True)
@@ -77,9 +49,7 @@ class LearningOptions:
 
     candidates: Annotated[int | None, option("N", "Merges to learn; default: enough to pick.", min=1)] = None
     temperature: Annotated[float, option("T", "Rescale the texts' totals n to n^(1/T) for learning.", min=1)] = 1.0
-    separate: Annotated[
-        bool, typer.Option("--separate/--joint", help="Also a vocabulary of its own for each text.")
-    ] = False
+    separate: Annotated[bool, flag("Also a vocabulary of its own for each text.", "--separate/--joint")] = False
 
 
 def compare(
@@ -118,18 +88,16 @@ def compare(
     texts = input_paths([path for group in (corpus, heldout or []) for path in source_paths(group).values()])
     from volt.comparison.compare import compare as run_compare
     from volt.comparison.systems import DEFAULT_SYSTEMS
-    from volt.files.limits import parse_max_line
 
     _check_files(texts, systems or [], reports)
     requested, model = parse_sizes(sizing.sizes), modelling.model(sizing.select)
     lines = _sample_lines(reports.sample) if reports.sample else []
-    _check_targets(reports)
     prepare_kernels(Phases(quiet=reports.quiet), "learn", "words", "replay")
     with nullcontext() if reports.quiet else messages().status("count") as status:
         comparison = run_compare(
             corpus, heldout=heldout or (), systems=systems or DEFAULT_SYSTEMS, sizes=requested, select=sizing.select,
             n_candidates=learning.candidates, temperature=learning.temperature, separate=learning.separate,
-            model=model, samples=lines, report=status.update if status else None, max_line=parse_max_line(max_line),
+            model=model, samples=lines, report=status.update if status else None, max_line=max_line,
         )  # fmt: skip
     _write(comparison, reports)
 
@@ -140,8 +108,16 @@ def _check_files(texts: list[str], systems: list[str], reports: ReportOptions) -
 
     if is_stdout(reports.plots):
         raise ConfigError("--plots -: charts are several files, but stdout takes only one; name a folder")
+    if reports.plots is not None and reports.plots.exists() and not reports.plots.is_dir():
+        raise ConfigError(f"--plots {reports.plots}: is a file; give a folder")
     vocabularies = [file for system in systems if (path := parse_spec(system).path) for file in files_read(path)]
-    check_places(reports.files, [*texts, *vocabularies, reports.sample])
+    outputs: list[Path | None] = [reports.out, reports.markdown]
+    if reports.plots:
+        from volt.comparison.page.page import plot_files
+
+        outputs += plot_files(reports.plots)
+    check_places(outputs, [*texts, *vocabularies, reports.sample])
+    check_outputs({"output": reports.out, "markdown": reports.markdown}, json=reports.as_json)
 
 
 def _sample_lines(path: Path) -> list[str]:
@@ -153,14 +129,6 @@ def _sample_lines(path: Path) -> list[str]:
     if not filled:
         raise CorpusError(f"{path}: contains no lines; give a text with one sentence a line")
     return filled[:N_SAMPLES]
-
-
-def _check_targets(reports: ReportOptions) -> None:
-    check_one_for_stdout(**reports.claims)
-    for path in filter(None, (reports.out, reports.markdown)):
-        check_place(path)
-    if reports.plots is not None and reports.plots.exists() and not reports.plots.is_dir():
-        raise ConfigError(f"--plots {reports.plots}: is a file; give a folder")
 
 
 def _write(comparison: Comparison, reports: ReportOptions) -> None:

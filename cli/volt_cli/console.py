@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -28,30 +28,28 @@ _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 @cache
 def messages() -> Console:
-    """Return the console on stderr; lines wrap only on a terminal."""
-    from volt_cli.terminal import SafeConsole
-
-    is_terminal = sys.stderr.isatty()
-    width, height = _size(is_terminal, sys.stderr)
-    return SafeConsole(stderr=True, highlight=False, soft_wrap=not is_terminal, width=width, height=height)
+    """Return the console on stderr."""
+    return _console(sys.stderr)
 
 
 def output() -> Console:
     """Return a console on stdout; outside a terminal, COLUMNS or 120 columns wide."""
+    return _console(sys.stdout)
+
+
+def _console(file: TextIO) -> Console:
     from volt_cli.terminal import SafeConsole
 
-    is_terminal = sys.stdout.isatty()
-    width, height = _size(is_terminal, sys.stdout)
-    return SafeConsole(highlight=False, soft_wrap=not is_terminal, width=width, height=height)
-
-
-def _size(is_terminal: bool, file: TextIO) -> tuple[int | None, int | None]:
-    if is_terminal and os.environ.get("TERM") not in ("dumb", "unknown"):
-        return None, None
-    columns = os.environ.get("COLUMNS", "")
-    if columns.isdecimal() and int(columns):
-        return int(columns), 25
-    return os.get_terminal_size(file.fileno()).columns if is_terminal else FILE_WIDTH, 25
+    is_terminal, columns = file.isatty(), os.environ.get("COLUMNS", "")
+    width = height = None
+    if not is_terminal or os.environ.get("TERM") in ("dumb", "unknown"):
+        width, height = FILE_WIDTH, 25
+        if columns.isdecimal() and int(columns):
+            width = int(columns)
+        elif is_terminal:
+            width = os.get_terminal_size(file.fileno()).columns
+    options: dict[str, Any] = {"stderr": file is sys.stderr, "width": width, "height": height}
+    return SafeConsole(highlight=False, soft_wrap=not is_terminal, **options)
 
 
 def show(*parts: RenderableType, console: Console | None = None) -> None:
@@ -74,12 +72,24 @@ def say(message: str, *, mark: str = "", style: str = "") -> None:
     console.print(text, soft_wrap=True)
 
 
+def warn(message: str, *, mark: str = "warning") -> None:
+    say(message, mark=mark, style="bold yellow")
+
+
 def print_json(data: object, *, indent: int | None = None) -> None:
     """Print JSON on stdout; control characters are escaped."""
     text = json.dumps(data, ensure_ascii=False, indent=indent)
     escaped = _UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
     sys.stdout.buffer.write(f"{escaped}\n".encode())
     sys.stdout.flush()
+
+
+def print_result(data: object, *parts: RenderableType, as_json: bool, indent: int | None = None) -> None:
+    """Print the data as JSON, or the parts for people."""
+    if as_json:
+        print_json(data, indent=indent)
+    else:
+        show(*parts)
 
 
 class Phases:
@@ -96,15 +106,11 @@ class Phases:
     @contextmanager
     def phase(self, name: str, *, total: float | None = None, unit: str = "") -> Iterator[Callable[..., object]]:
         """Time a phase; yield a function that reports the work done so far."""
-        with self.timed(name):
-            if self._bar is None:
-                yield _show_nothing
-            else:
-                with _row(self._bar, name, total, unit) as advance:
-                    yield advance
+        with self._timed(name), _row(self._bar, name, total, unit) if self._bar else _NO_BAR as advance:
+            yield advance
 
     @contextmanager
-    def timed(self, name: str) -> Iterator[None]:
+    def _timed(self, name: str) -> Iterator[None]:
         start = time.perf_counter()
         try:
             yield
@@ -112,34 +118,24 @@ class Phases:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
     @contextmanager
-    def compiling(self) -> Iterator[Callable[[int, int], object]]:
-        """Time compiling; yield a function that takes the number of the loop and of all."""
-        with self.timed("compiling"):
-            if self._bar is None:
-                yield _show_nothing
-            else:
-                from volt_cli.terminal import compiling_line
+    def compiling(self) -> Iterator[Callable[..., object]]:
+        from volt_cli.terminal import compiling_line
 
-                with compiling_line(messages()) as advance:
-                    yield advance
+        with self._timed("compiling"), compiling_line(messages()) if self._bar else _NO_BAR as advance:
+            yield advance
+
+
+_NO_BAR = nullcontext[Callable[..., object]](lambda done, total=None: None)
 
 
 @contextmanager
 def _row(bar: Progress, name: str, total: float | None, unit: str) -> Iterator[Callable[..., object]]:
     with nullcontext() if bar.live.is_started else bar:
         task = bar.add_task(name, total=total, unit=unit)
-
-        def advance(done: float, total: float | None = None) -> None:
-            bar.update(task, completed=done, total=total)
-
         try:
-            yield advance
+            yield lambda done, total=None: bar.update(task, completed=done, total=total)
         finally:
             bar.remove_task(task)
-
-
-def _show_nothing(done: float, total: float | None = None) -> None:
-    pass
 
 
 @contextmanager
@@ -161,14 +157,12 @@ def loading() -> Iterator[None]:
 def prepare_kernels(phases: Phases, *jobs: Job) -> None:
     """Load the compiled loops of jobs; report it if they must be compiled first."""
     with loading():
-        from volt.kernels.warmup import compile_kernels, compile_loop, missing
+        from volt.kernels.warmup import compile_kernels, compile_loop, helping, missing, seconds_for
 
         absent = missing(*jobs)
         if not absent:
             compile_kernels(*jobs)  # loads them
             return
-        from volt.kernels.warmup import helping, seconds_for
-
         tens = round(seconds_for(absent) / 10)  # a busy machine takes two or three times as long
         say(f"compiling, once on this machine: {f'some {10 * tens} s' if tens else 'a few seconds'}")
         with phases.compiling() as advance:

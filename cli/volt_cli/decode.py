@@ -7,50 +7,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from volt_cli.io import check_places, load_model, open_output, read_lines, text_blocks, waiting_for, write_each
-from volt_cli.options import (
-    MAX_LINE,
-    EncodingErrors,
-    Files,
-    MaxLine,
-    Model,
-    Pattern,
-    Separator,
-    checked_separator,
-    option,
-)
+from volt_cli.options import ModelAndText, Separator, checked_separator, option
 
 if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
 
 
 def decode(
-    model: Model,
-    files: Files,
+    text: ModelAndText,
     out: Annotated[Path, option("FILE", "Where to write, or - for stdout.", "-o", "--output")] = Path("-"),
     form: Annotated[Literal["pieces", "ids"], option("FORM", "Form of the input: pieces or ids.")] = "pieces",
     separator: Separator = None,
-    pattern: Pattern = None,
-    encoding_errors: EncodingErrors = "strict",
-    max_line: MaxLine = MAX_LINE,
 ) -> None:
     """Decode pieces or ids, line by line, to text.
 
     This undoes `volt encode`.
     """
     from volt.errors import ConfigError
-    from volt.files.limits import parse_max_line
 
-    check_places([out], files, model=model)
+    check_places([out], text.files, model=text.model)
     mark = checked_separator(separator)
-    reading = {"errors": encoding_errors, "max_line": parse_max_line(max_line), "wait": waiting_for(out)}
-    vocabulary = load_model(model, texts=files, pattern=pattern)
+    vocabulary = load_model(text.model, texts=text.files, pattern=text.pattern)
     if mark and (form == "ids" or vocabulary.marker != "suffix"):
         raise ConfigError("--separator works only with pieces of a vocabulary whose marker is suffix; remove it")
+    reading = {**text.limits, "wait": waiting_for(out)}
     with open_output(out) as file:
         if form == "ids":
-            write_each(file, _from_ids(vocabulary, files, **reading))
+            write_each(file, _from_ids(vocabulary, text.files, **reading))
         else:
-            write_each(file, _from_pieces(vocabulary, files, separator=mark, **reading))
+            write_each(file, _from_pieces(vocabulary, text.files, separator=mark, **reading))
 
 
 def _from_ids(vocabulary: Vocabulary, files: list[str], **reading: Any) -> Iterator[bytes]:

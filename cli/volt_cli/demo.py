@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from volt_cli.console import Phases, prepare_kernels, say, show
-from volt_cli.io import check_place, report_console, save, say_written
+from volt_cli.io import check_place, count_text, report_console, save, say_written
 from volt_cli.options import Select, option
 
 
@@ -21,7 +21,6 @@ def demo(
 
     from volt.choose import report
     from volt.choose.search import search
-    from volt.count.corpus import count_words
     from volt.display import LabelledText
     from volt.encode.encoder import Encoder
     from volt.files.temporary import scratch_folder
@@ -32,19 +31,21 @@ def demo(
     phases = Phases()
     prepare_kernels(phases, "learn", "words")
     say(f"corpus: the {len(topics)} documentation topics of this Python")
-    with scratch_folder() as folder, phases.phase("count"):
+    with scratch_folder() as folder:
         path = folder / "topics.txt"
         path.write_text("\n".join(topics.values()), encoding="utf-8", newline="\n")
-        counts = count_words(path)
+        counts = count_text([str(path)], phases)
     with phases.phase("learn"):
         candidates = learn_bpe(counts)
     with phases.phase("search"):
         result = search(candidates, select=select)
-    console, encoder = report_console(out), Encoder(result.vocabulary)
-    show(report.as_text(result, seconds=phases.seconds), "", console=console)
-    sentence = "Subclasses override __getattr__ only if they understand the consequences."
+    encoder, sentence = (
+        Encoder(result.vocabulary),
+        "Subclasses override __getattr__ only if they understand the consequences.",
+    )
     pieces = encoder.encode(sentence)
-    show(LabelledText("encode  ", pieces), LabelledText("decode  ", encoder.decode(pieces).split(" ")), console=console)
+    parts = LabelledText("encode  ", pieces), LabelledText("decode  ", encoder.decode(pieces).split(" "))
+    show(report.as_text(result, seconds=phases.seconds), "", *parts, console=report_console(out))
     if out:
         save(result.vocabulary, out)
         say_written(out)

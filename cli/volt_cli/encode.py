@@ -6,7 +6,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from volt.display import counted
 from volt.errors import ConfigError, shown_path
@@ -14,21 +14,7 @@ from volt.urls import plain_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.engines import EngineOptions
 from volt_cli.io import check_places, is_conversation, is_stdout, load_model, waiting_for, write_each
-from volt_cli.options import (
-    MAX_LINE,
-    EncodingErrors,
-    Files,
-    MaxLine,
-    Model,
-    Pattern,
-    Quiet,
-    Separator,
-    checked_separator,
-    option,
-)
-
-if TYPE_CHECKING:
-    pass
+from volt_cli.options import ModelAndText, Quiet, Separator, checked_separator, option
 
 CACHE_WORDS = 1 << 20
 
@@ -58,11 +44,10 @@ class SpeedOptions:
 
 
 def encode(
-    model: Model,
+    text: ModelAndText,
     sampling: SamplingOptions,
     speed: SpeedOptions,
     engine: EngineOptions,
-    files: Files,
     out: Annotated[
         str, option("PLACE", "A file, a folder (a/) for one output per file, or - for stdout.", "-o", "--output")
     ] = "-",
@@ -71,9 +56,6 @@ def encode(
         option("FORM", "pieces or ids as text; npy or bin: ids as int32, with the lines' offsets in a second file."),
     ] = "pieces",
     separator: Separator = None,
-    pattern: Pattern = None,
-    encoding_errors: EncodingErrors = "strict",
-    max_line: MaxLine = MAX_LINE,
     quiet: Quiet = False,
 ) -> None:
     """Encode text with a vocabulary.
@@ -85,21 +67,20 @@ def encode(
     with loading():
         from volt.encode.encoder import Encoder
         from volt.encode.files import EncodeJob, encode_each, encode_one, encode_stream, output_files
-        from volt.files.limits import parse_max_line
         from volt.files.paths import total_size
 
         job = EncodeJob(
-            form, checked_separator(separator), dropout=sampling.dropout, seed=sampling.seed, errors=encoding_errors,
-            n_threads=speed.threads, max_line=parse_max_line(max_line),
+            form, checked_separator(separator), dropout=sampling.dropout, seed=sampling.seed,
+            n_threads=speed.threads, **text.limits,
         )  # fmt: skip
         out = plain_path(out)
-        paths, phases = _inputs(files, out, quiet=quiet), Phases(quiet=quiet)
+        paths, phases = _inputs(text.files, out, quiet=quiet), Phases(quiet=quiet)
         outputs = [out] if is_stdout(out) else output_files(paths, Path(out), job=job, each=is_folder(out))
-        check_places(outputs, paths, model=model)
+        check_places(outputs, paths, model=text.model)
         engine.check(paths)
         if engine.is_ray and (is_stdout(out) or not is_folder(out)):
             raise ConfigError("--engine ray writes an output for each file; give a folder: -o FOLDER/")
-        encoder = Encoder(load_model(model, texts=paths, pattern=pattern), cache_words=speed.cache_words)
+        encoder = Encoder(load_model(text.model, texts=paths, pattern=text.pattern), cache_words=speed.cache_words)
         prepare_kernels(phases, "encode", "words", "dropout" if sampling.dropout else "words")
     total = total_size(paths)
     shown = Phases(quiet=quiet or is_conversation(paths, out))

@@ -8,10 +8,8 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from volt.errors import ConfigError
-from volt_cli.options import option
+from volt_cli.options import flag, option
 
 if TYPE_CHECKING:
     from volt.count.bounded_sums import Budget
@@ -33,12 +31,7 @@ class Bounds:
             show_default=False,
         ),
     ] = None
-    approximate: Annotated[
-        bool,
-        typer.Option(
-            "--approximate", help="With --memory: forget the rarest words, and report by how much counts are off."
-        ),
-    ] = False
+    approximate: Annotated[bool, flag("With --memory: drop rare words; report the error.", "--approximate")] = False
 
     def budget(self) -> Budget | None:
         from volt.count.bounded_sums import Budget
@@ -54,17 +47,10 @@ class Bounds:
 class EngineOptions:
     PANEL = "Engine"
 
-    engine: Annotated[
-        Literal["local", "ray"],
-        option("NAME", "local: this process; ray: workers of a cluster of Ray, with equal results."),
-    ] = "local"
+    engine: Annotated[Literal["local", "ray"], option("NAME", "local: this process; ray: a Ray cluster.")] = "local"
     address: Annotated[
         str | None,
-        option(
-            "HOST:PORT",
-            "With --engine ray: a cluster that runs: auto, HOST:PORT or ray://HOST:PORT. Default: this machine, "
-            "for this command.",
-        ),
+        option("HOST:PORT", "A running Ray cluster: auto, HOST:PORT or ray://HOST:PORT; default: only this machine."),
     ] = None
 
     @property

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,11 +16,12 @@ import typer
 from volt.errors import ConfigError, VocabularyError, quoted, shown_path
 from volt_cli.console import say
 from volt_cli.io import (
-    check_place,
+    check_outputs,
     check_places,
     is_stdout,
     load_model,
     named_stdout,
+    read_lines,
     read_once,
     save,
     say_losses,
@@ -30,21 +30,19 @@ from volt_cli.io import (
 )
 from volt_cli.options import (
     FORMATS,
-    MAX_LINE,
-    EncodingErrors,
-    MaxLine,
     Model,
     Pattern,
     Quiet,
+    Reading,
     argument,
+    flag,
     input_paths,
     option,
     readable,
-    starting,
+    with_options,
 )
 
 if TYPE_CHECKING:
-    from volt.files.blocks import Errors
     from volt.formats.check import Agreement
     from volt.vocabulary import Vocabulary
 
@@ -59,29 +57,31 @@ Texts = Annotated[
 ]
 
 
-def refuse_unchecked(text: Sequence[str] | None, check: bool, format: str | None) -> None:
-    """Raise ConfigError if there is text but no --check, or no library for the check."""
-    from volt.formats.registry import peer_loader
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions(Reading):
+    text: Texts = None
+    check: Annotated[bool, flag("Also encode TEXT with the format's library; fail if it differs.", "--check")] = False
+    pattern: Pattern = None
 
-    if text and not check:
-        raise ConfigError("TEXT works only with --check; add --check, or remove TEXT")
-    if check and format is not None and peer_loader(format) is None:
-        raise ConfigError(f"--check: no library splits text with {format} alone; remove --check")
+    def refuse(self, format: str | None) -> None:
+        """Raise ConfigError if there is text but no --check, or no library for the check."""
+        from volt.formats.registry import peer_loader
+
+        if self.text and not self.check:
+            raise ConfigError("TEXT works only with --check; add --check, or remove TEXT")
+        if self.check and format is not None and peer_loader(format) is None:
+            raise ConfigError(f"--check: no library splits text with {format} alone; remove --check")
+
+    def lines(self, vocabulary: Vocabulary) -> list[str]:
+        """Return the lines to check; default: lines made of the vocabulary's tokens."""
+        from volt.formats.check import probe_lines
+
+        if not self.text:
+            return probe_lines(vocabulary)
+        return [line for block in read_lines(self.text, **self.limits) for line in block]
 
 
-def lines_to_check(vocabulary: Vocabulary, text: list[str] | None, errors: Errors, max_line: str) -> list[str]:
-    """Return the lines of these files; default: lines made of the vocabulary's tokens."""
-    from volt.files.limits import parse_max_line
-    from volt.formats.check import probe_lines
-    from volt_cli.io import read_lines
-
-    if not text:
-        return probe_lines(vocabulary)
-    blocks = read_lines(text, errors=errors, max_line=parse_max_line(max_line))
-    return [line for block in blocks for line in block]
-
-
-def print_agreement(agreement: Agreement, *, written: Path, on_stderr: bool = False) -> None:
+def print_agreement(agreement: Agreement, out: Path) -> None:
     """Print how far two encoders agree. Raises typer.Exit(1) if they differ."""
     result = f"{agreement.library}: {agreement.n_equal_pieces:,} of {agreement.n_lines:,} lines have equal pieces"
     if agreement.n_equal_ids is not None:
@@ -90,13 +90,13 @@ def print_agreement(agreement: Agreement, *, written: Path, on_stderr: bool = Fa
     for difference in agreement.differences:
         ours, theirs = " ".join(difference.ours), " ".join(difference.theirs)
         rows += [f"line {difference.line}", f"  ours    {ours}", f"  theirs  {theirs}"]
-    stream = sys.stderr if on_stderr else sys.stdout
+    stream = sys.stderr if is_stdout(out) else sys.stdout
     stream.buffer.write("\n".join(rows).encode(errors="backslashreplace") + b"\n")
     stream.flush()
     if not agreement.n_lines:
         say("note: --check: TEXT contains no lines, so nothing was compared")
     if not agreement.is_complete:
-        say(f"note: --check: the encoders differ; {'stdout' if is_stdout(written) else shown_path(written)} is written")
+        say(f"note: --check: the encoders differ; {'stdout' if is_stdout(out) else shown_path(out)} is written")
         raise typer.Exit(1)
 
 
@@ -110,7 +110,7 @@ class NamedTokens:
 
     special: Annotated[
         list[str] | None,
-        option(_METAVAR, "Found in text, never split; default id: its own or the next. Repeats.", "--special"),
+        option(_METAVAR, "A token that is never split; default id: its own or the next; may repeat.", "--special"),
     ] = None
     unk: Annotated[str | None, option(_METAVAR, "The unknown token.")] = None
     bos: Annotated[str | None, option(_METAVAR, "The begin-of-sentence token.")] = None
@@ -119,12 +119,10 @@ class NamedTokens:
 
     def ids(self) -> dict[str, dict[str, int | None]]:
         """Return the options of volt.read_vocabulary."""
-        roles = {"unk": self.unk, "bos": self.bos, "eos": self.eos, "pad": self.pad}
-        requested = {"special": self.special or [], **{role: [one] for role, one in roles.items() if one is not None}}
-        result: dict[str, dict[str, int | None]] = {name: {} for name in requested}
-        for name, tokens in requested.items():
-            for token, number in map(token_and_id, tokens):
-                if result[name].setdefault(token, number) != number:
+        result: dict[str, dict[str, int | None]] = {}
+        for name, value in vars(self).items():
+            for token, number in map(token_and_id, [value] if isinstance(value, str) else value or ()):
+                if result.setdefault(name, {}).setdefault(token, number) != number:
                     raise ConfigError(f"--{name} {quoted(token)} is given twice, with two ids; remove one")
         return result
 
@@ -145,25 +143,19 @@ def import_(
     path: Annotated[Path, argument("PATH", "A file, or a folder for huggingface.", callback=readable(VocabularyError))],
     out: Annotated[Path, option("FILE", "Where to write the vocabulary, or - for stdout.", "-o", "--output")],
     named: NamedTokens,
-    text: Texts = None,
+    checking: CheckOptions,
     format: Annotated[
         str,
-        option("FORMAT", "Its format; default: detected from the content.", "--from", autocompletion=starting(FORMATS)),
+        option("FORMAT", "Its format; default: detected from the content.", "--from", words=FORMATS),
     ] = "",
     merges: Annotated[
         Path | None,
         option(
             "FILE",
-            "For lists of tokens: subword-nmt codes, a sentencepiece .model or a VOLT vocabulary.",
+            "Merges for a list of tokens: subword-nmt codes, a sentencepiece .model or a VOLT vocabulary.",
             callback=readable(VocabularyError),
         ),
     ] = None,
-    pattern: Pattern = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Encode TEXT here and with the file's own library; fail if they differ.")
-    ] = False,
-    encoding_errors: EncodingErrors = "strict",
-    max_line: MaxLine = MAX_LINE,
     quiet: Quiet = False,
 ) -> None:
     """Read a vocabulary of another library, and write it as VOLT's.
@@ -173,23 +165,23 @@ def import_(
     from volt.formats.check import check_import
     from volt.formats.registry import files_read, format_of, read_vocabulary
 
-    refuse_unchecked(text, check, None)
-    check_places([out], [*files_read(path, format=format or None), merges, *(text or ())])
-    check_place(out)
+    checking.refuse(None)
+    check_outputs({"output": out}, [*files_read(path, format=format or None), merges, *(checking.text or ())])
     with read_once(path) as place:
-        if check:
-            refuse_unchecked(text, check, format or format_of(place))
+        if checking.check:
+            checking.refuse(format or format_of(place))
+        pattern = checking.pattern
         vocabulary = read_vocabulary(place, format=format or None, merges=merges, pattern=pattern, **named.ids())
-        lines = lines_to_check(vocabulary, text, encoding_errors, max_line) if check else []
+        lines = checking.lines(vocabulary) if checking.check else []
         save(vocabulary, out)
         if not quiet:
             say_losses(path, vocabulary)
             say_written(out, f"{vocabulary.size:,} tokens, {len(vocabulary.merges):,} merges")
-        if check:
+        if checking.check:
             if vocabulary.provenance.get("pattern") == "assumed" and not quiet:
                 say("note: --check: the library used the pattern that VOLT assumed; name the real one with --pattern")
             agreement = check_import(vocabulary, place, format or format_of(place), lines, pattern=pattern)
-            print_agreement(agreement, written=out, on_stderr=is_stdout(out))
+            print_agreement(agreement, out)
 
 
 WRITE_SEVERAL = ("subword-nmt", "sentencepiece", "huggingface")  # formats of more than one file
@@ -197,16 +189,10 @@ WRITE_SEVERAL = ("subword-nmt", "sentencepiece", "huggingface")  # formats of mo
 
 def export(
     model: Model,
-    to: Annotated[str, option("FORMAT", f"{', '.join(FORMATS)}.", "--to", autocompletion=starting(FORMATS))],
+    to: Annotated[str, option("FORMAT", f"{', '.join(FORMATS)}.", "--to", words=FORMATS)],
     out: Annotated[Path, option("PLACE", "The file or folder to write, or - for stdout.", "-o", "--output")],
-    text: Texts = None,
-    closed: Annotated[bool, typer.Option("--closed", help="Keep scaffolding as tokens.")] = False,
-    check: Annotated[
-        bool, typer.Option("--check", help="Encode TEXT here and with the real library; fail if they differ.")
-    ] = False,
-    pattern: Pattern = None,
-    encoding_errors: EncodingErrors = "strict",
-    max_line: MaxLine = MAX_LINE,
+    checking: CheckOptions,
+    closed: Annotated[bool, flag("Keep scaffolding as tokens.", "--closed")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Write a vocabulary for another library.
@@ -218,22 +204,23 @@ def export(
 
     if is_stdout(out) and to in WRITE_SEVERAL:
         raise ConfigError(f"-o -: {to} is more than one file, but stdout takes only one; name a file or folder")
-    refuse_unchecked(text, check, to)
+    checking.refuse(to)
+    texts = checking.text or ()
     outputs = [out] if is_stdout(out) else files_written(out, to=to)
-    check_places(outputs, text or (), model=model)
-    vocabulary = load_model(model, texts=text or (), pattern=pattern)
+    check_places(outputs, texts, model=model)
+    vocabulary = load_model(model, texts=texts, pattern=checking.pattern)
     vocabulary = _closed(vocabulary, to, quiet=quiet) if closed else vocabulary
     with written(out) as path:
         notes = write_vocabulary(vocabulary, path, to=to)
-        lines = lines_to_check(vocabulary, text, encoding_errors, max_line) if check else []
-        agreement = compare_with_library(vocabulary, path, to, lines) if check else None
+        lines = checking.lines(vocabulary) if checking.check else []
+        agreement = compare_with_library(vocabulary, path, to, lines) if checking.check else None
     if not quiet:
         for note in notes:
-            say(f"note: {named_stdout(out, path, note)}")
+            say(f"note: {with_options(named_stdout(out, path, note))}")
         place = outputs[0] if outputs and outputs[0].parent == out.parent else out  # the outputs may be inside it
         say_written(place, f"{vocabulary.size:,} tokens for {to}")
     if agreement:
-        print_agreement(agreement, written=out, on_stderr=is_stdout(out))
+        print_agreement(agreement, out)
 
 
 def _closed(vocabulary: Vocabulary, to: str, *, quiet: bool) -> Vocabulary:
@@ -242,8 +229,5 @@ def _closed(vocabulary: Vocabulary, to: str, *, quiet: bool) -> Vocabulary:
 
     closed = vocabulary.closed(order=closing_order(to))
     if closed.tokens[: vocabulary.size] != vocabulary.tokens and not quiet:
-        say(
-            f"note: {to} numbers tokens in the order of the merges, so --closed gives other ids than MODEL has; "
-            "volt import of the file has them too"
-        )
+        say(f"note: {to} orders tokens by merges, so --closed changes ids; import the file to have them")
     return closed

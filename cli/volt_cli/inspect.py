@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from volt.errors import ConfigError, shown
-from volt_cli.console import Phases, loading, prepare_kernels, print_json, show
+from volt_cli.console import Phases, loading, prepare_kernels, print_result
 from volt_cli.io import load_model
 from volt_cli.options import Json, Model, Pattern, argument, option
 
@@ -50,16 +50,11 @@ def inspect(
     prepare_kernels(Phases(), "words")
     with loading():
         data = _data(model, vocabulary, line, n)
-    if as_json:
-        print_json(data, indent=1)
-    else:
-        special = set(vocabulary.special.all)
-        is_bytes = vocabulary.pretokenizer.is_bytes
-        rows = list(
-            _rows(data, line, n, lambda token: _readable(token) if is_bytes and token not in special else token)
-        )
-        width = max(len(name) for name, _, _ in rows) + 2
-        show(*(LabelledText(f"{name.replace('_', ' '):{width}}", parts, gap=gap) for name, parts, gap in rows))
+    special, is_bytes = set(vocabulary.special.all), vocabulary.pretokenizer.is_bytes
+    rows = [*_rows(data, line, n, lambda token: _readable(token) if is_bytes and token not in special else token)]
+    width = max(len(name) for name, _, _ in rows) + 2
+    parts = (LabelledText(f"{name.replace('_', ' '):{width}}", words, gap=gap) for name, words, gap in rows)
+    print_result(data, *parts, as_json=as_json, indent=1)
 
 
 def _data(model: Path, vocabulary: Vocabulary, line: str, n: int) -> dict[str, Any]:
@@ -111,11 +106,8 @@ def _rows(data: dict[str, Any], line: str, n: int, spell: Spell) -> Iterator[tup
         elif name == "unreachable":
             for why, tokens in (value or {"": []}).items():
                 message = f"{len(tokens):,} {UNREACHED[why]}" + ":" * bool(n) if why else "none"
-                yield (
-                    name,
-                    [*message.split(" "), *map(shown, map(spell, tokens[:n])), *["…"] * (0 < n < len(tokens))],
-                    " ",
-                )
+                listed = [*map(shown, map(spell, tokens[:n])), *["…"] * (0 < n < len(tokens))]
+                yield name, [*message.split(" "), *listed], " "
         elif name == "pieces":
             yield from [("cut", list(map(shown, map(spell, value))), " ")] * bool(line)
         elif isinstance(value, list):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -20,8 +20,10 @@ from volt_cli.console import messages, output, say
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from volt.count.word_counts import WordCounts
     from volt.files.blocks import Block, Errors, Wait
     from volt.vocabulary import Vocabulary
+    from volt_cli.console import Phases
 
 
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
@@ -45,7 +47,7 @@ def check_place(place: Path) -> None:
 
     if place.suffix in _PACKED:
         raise ConfigError(
-            f"-o {shown_path(place)}: would be written unpacked; remove {place.suffix}, and pack the file later"
+            f"-o {shown_path(place)}: output is not compressed; remove {place.suffix}, and compress it later"
         )
 
     if not is_stdout(place):
@@ -65,6 +67,17 @@ def check_places(
         file for file in (files_read(model) if model else ()) if file.exists() or file == model
     ]
     check_distinct([STDOUT if is_stdout(place) else place for place in outputs if place is not None], read)
+
+
+def check_outputs(
+    outputs: Mapping[str, Path | None], inputs: Iterable[str | Path | None] = (), *, model: Path | None = None,
+    json: bool = False,
+) -> None:  # fmt: skip
+    """Raise ConfigError if an output cannot be written, or is an input or another output. outputs: option → place"""
+    check_one_for_stdout(json=json, **{name: is_stdout(place) for name, place in outputs.items()})
+    check_places(outputs.values(), inputs, model=model)
+    for place in filter(None, outputs.values()):
+        check_place(place)
 
 
 @contextmanager
@@ -102,6 +115,14 @@ def write_bytes(data: bytes, place: Path) -> None:
 def save(vocabulary: Vocabulary, place: Path) -> None:
     with written(place) as path:
         vocabulary.save(path)
+
+
+def count_text(files: list[str], phases: Phases, **options: Any) -> WordCounts:
+    """Count the words of files, with a progress bar. options: of `count_words`"""
+    from volt.count.corpus import count_words
+
+    with phases.phase("count", unit="B") as advance:
+        return count_words(files, progress=lambda path, done, total: advance(done, total), **options)
 
 
 def report_console(*places: Path | None) -> Console:
@@ -166,13 +187,16 @@ def write_each(file: BinaryIO, texts: Iterable[bytes]) -> None:
         file.flush()
 
 
-def load_model(path: Path, *, texts: Collection[str] = (), pattern: str | None = None) -> Vocabulary:
+def load_model(
+    path: Path, *, texts: Collection[str] = (), pattern: str | None = None, option: str = "-m"
+) -> Vocabulary:
     """Return the vocabulary in a file of any format; report on stderr what the file lacks.
 
     texts: other inputs; stdin can be only one.  pattern: splits text, if the file lacks a pattern
+    option: what names the file
     """
     if str(path) == "-" and "-" in texts:
-        raise ConfigError("-m -: stdin cannot be both the vocabulary and the text; name a file for one of them")
+        raise ConfigError(f"{option} -: stdin cannot be both the vocabulary and the text; name a file for one of them")
     from volt.formats.registry import is_own, read_vocabulary
 
     with read_once(path) as copy:
@@ -191,9 +215,6 @@ def say_losses(path: Path, vocabulary: Vocabulary) -> None:
 @contextmanager
 def read_once(path: Path) -> Iterator[Path]:
     """Yield a path that can be read twice; for stdin, a pipe or a URL, that of a copy."""
-    import shutil
-    import sys
-
     from volt.files.small_files import is_pipe
     from volt.files.temporary import scratch_folder
 

@@ -8,7 +8,7 @@ fields.
 ... class Sound:
 ...     PANEL = "Sound"
 ...     volume: Annotated[int, OptionInfo(help="From 0 to 11.")] = 5
->>> def play(song: str, sound: Sound) -> None:
+>>> def play(song: Annotated[str, OptionInfo()], sound: Sound) -> None:
 ...     print(song, sound.volume)
 >>> list(signature(expanded(play)).parameters)
 ['song', 'volume']
@@ -19,18 +19,19 @@ Lilith 11
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import wraps
+from dataclasses import dataclass, is_dataclass
+from functools import cache, partial, wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args, get_type_hints
 
 import typer
 from typer.models import OptionInfo
 
 from volt.errors import ConfigError, CorpusError, VocabularyError, VoltError, shown
+from volt.files.limits import MAX_LINE, parse_max_line
 from volt.files.paths import check_readable, expand
 from volt.formats import registry
 from volt.urls import plain_path
@@ -46,34 +47,39 @@ Command = Callable[..., None]
 
 
 def expanded(command: Command) -> Command:
-    """Return a command with a parameter for each field of its option groups."""
-    hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    """Return a command with a parameter for each field of its option groups, which may contain groups."""
 
     @wraps(command)
     def run(**values: Any) -> None:
-        for name, group in groups.items():
-            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
-        command(**values)
+        _called(command, values)
 
-    parameters = list[Parameter]()
-    for name, parameter in signature(command).parameters.items():
-        if name in groups:
-            parameters += _options_of(groups[name])
-        else:
-            parameters.append(parameter.replace(annotation=hints[name], kind=Parameter.KEYWORD_ONLY))
+    parameters = sorted(_parameters(command), key=lambda parameter: parameter.default is not Parameter.empty)
     vars(run)["__signature__"] = Signature(parameters)
     return run
 
 
-def _options_of(group: Any) -> Iterator[Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    for field in fields(group):
-        kind, declared = get_args(hints[field.name])
+_hints = cache(partial(get_type_hints, include_extras=True))
+
+
+def _called(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+    """Call a command, or create an option group."""
+    hints = _hints(function)
+    names = signature(function).parameters
+    return function(
+        **{name: _called(hints[name], values) if is_dataclass(hints[name]) else values[name] for name in names}
+    )
+
+
+def _parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
+    for name, parameter in signature(function).parameters.items():
+        hint = _hints(function)[name]
+        if is_dataclass(hint):
+            yield from _parameters(cast(type, hint))
+            continue
+        kind, declared = get_args(hint)
         option: OptionInfo = copy(declared)
-        option.rich_help_panel = group.PANEL
-        default = Parameter.empty if field.default is MISSING else field.default
-        yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+        option.rich_help_panel = getattr(function, "PANEL", None)
+        yield parameter.replace(annotation=Annotated[kind, option], kind=Parameter.KEYWORD_ONLY)
 
 
 # Argument of the library → its option, where the names differ.
@@ -98,9 +104,16 @@ def as_option(argument: str, value: object) -> str:
     return " ".join(f"{option} {one}" for one in (value if isinstance(value, list) else [value]))
 
 
-PathOrStdout = Path  # "-" is stdout: see volt_cli.io
+def with_options(message: str) -> str:
+    """Return the library's advice on exports in words of the command line."""
+    for advice, option in (
+        ("export it closed", "add --closed"),
+        ("requires a file of merges", "requires --merges FILE"),
+    ):
+        message = message.replace(advice, option)
+    return message
 
-MAX_LINE = "64M"
+
 MOST_WORKERS = 256  # volt.files.threads.MOST_WORKERS, which would load numpy
 MOST_ASKED = 10**9  # merges: volt.learn.bpe.MOST_ASKED, which would load numpy
 FORMATS = tuple(registry.FORMATS)
@@ -111,18 +124,15 @@ PRETOKENIZERS = ("whitespace", "unicode", "gpt2", "metaspace")
 RULES = ("balanced", "utility", "median500", "knee", "f95", "muv", "renyi", "tokens", "scaling")
 
 
-def starting(names: tuple[str, ...]) -> Callable[[str], list[str]]:
-    """Return the function that completes these names in a shell."""
-
-    def offered(incomplete: str) -> list[str]:
-        return [name for name in names if name.startswith(incomplete)]
-
-    return offered
-
-
-def option(metavar: str, help: str, *names: str, **others: Any) -> Any:
-    """Return an option; its default name is the parameter's."""
+def option(metavar: str, help: str, *names: str, words: Sequence[str] = (), **others: Any) -> Any:
+    """Return an option; its default name is the parameter's. words: what a shell completes"""
+    if words:
+        others["autocompletion"] = lambda incomplete: [word for word in words if word.startswith(incomplete)]
     return typer.Option(*names, metavar=metavar, help=help, **others)
+
+
+def flag(help: str, *names: str) -> Any:
+    return typer.Option(*names, help=help)
 
 
 def argument(metavar: str, help: str, **others: Any) -> Any:
@@ -133,11 +143,10 @@ def readable(kind: type[VoltError]) -> Callable[[Path | None], Path | None]:
     """Return the callback of an option; it raises an error of this kind if its file cannot be read."""
 
     def checked(path: Path | None) -> Path | None:
-        if path is None:
-            return None
-        if not (kind is VocabularyError and os.path.isfile(f"{path}.model")):  # a name of sentencepiece without .model
+        is_name = kind is VocabularyError and os.path.isfile(f"{path}.model")  # of sentencepiece, without .model
+        if path and not is_name:
             check_readable(path, kind=kind)
-        return Path(plain_path(str(path)))
+        return path and Path(plain_path(str(path)))
 
     return checked
 
@@ -169,7 +178,7 @@ Pattern = Annotated[
     option(
         "PATTERN",
         "Pattern that splits text into words, if the file lacks one (tiktoken): cl100k, llama3, … or a regex.",
-        autocompletion=starting(PATTERNS),
+        words=PATTERNS,
     ),
 ]
 Files = Annotated[
@@ -182,34 +191,30 @@ Files = Annotated[
         show_default=False,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead.")]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
+Json = Annotated[bool, flag("Print JSON on stdout instead.", "--json")]
+Quiet = Annotated[bool, flag("Print errors only.", "-q", "--quiet")]
 EncodingErrors = Annotated[
     Literal["strict", "replace", "skip"],
     option("HOW", "Lines that are not UTF-8: strict stops, replace fixes, skip drops them."),
 ]
 MaxLine = Annotated[
-    str, option("BYTES", "Longest line that is read, such as 1G; 0 or none: any. Default: 64M.", show_default=False)
+    int | None,
+    option(
+        "BYTES",
+        "Longest line that is read, such as 1G; 0 or none: any. Default: 64M.",
+        parser=lambda text: parse_max_line(str(text), "--max-line"),
+        show_default=False,
+    ),
 ]
 Separator = Annotated[str | None, option("MARK", "Mark of pieces that do not end a word, such as subword-nmt's @@.")]
-Format = Annotated[str, typer.Option(metavar="FORMAT", autocompletion=starting(FORMATS))]
-Select = Annotated[
-    str, option("RULE", f"Rule that picks the size: {', '.join(RULES)}, fixed:N.", autocompletion=starting(RULES))
-]
-Sizes = Annotated[
-    str, option("START:STOP:STEP", "Sizes to measure in addition to those picked; default: some twenty round ones.")
-]
+Select = Annotated[str, option("RULE", f"Rule that picks the size: {', '.join(RULES)}, fixed:N.", words=RULES)]
 Config = Annotated[
     Path, argument("CONFIG", "A YAML file; `volt stream schema` documents every key.", callback=readable(ConfigError))
 ]
-NoUserCode = Annotated[
-    bool, typer.Option("--no-user-code", help="Refuse configurations that name Python files to run.")
-]
-Trust = Annotated[bool, typer.Option("--trust", help="Run the Python files that the configuration names.")]
+Trust = Annotated[bool, flag("Run the Python files that the configuration names.", "--trust")]
 Seed = Annotated[int | None, option("N", "Instead of the configuration's.", min=0)]
 Workers = Annotated[
-    int | None,
-    option("N", "Number of workers that compute ahead; the output does not depend on it.", min=0, max=MOST_WORKERS),
+    int | None, option("N", "Workers that compute ahead; the output is the same.", min=0, max=MOST_WORKERS)
 ]
 Rank = Annotated[int | None, option("N", "This process's number; default: from torchrun, MPI or Slurm.")]
 World = Annotated[int | None, option("N", "Number of processes that share the stream; default: as for --rank.")]
@@ -221,11 +226,29 @@ def checked_separator(mark: str | None) -> str:
     return mark or ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    encoding_errors: EncodingErrors = "strict"
+    max_line: MaxLine = MAX_LINE
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """The arguments of functions that read text."""
+        return {"errors": self.encoding_errors, "max_line": self.max_line}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelAndText(Reading):
+    model: Model
+    files: Files
+    pattern: Pattern = None
+
+
 @dataclass(frozen=True)
 class SizeOptions:
     PANEL = "Sizes"
 
-    sizes: Sizes = ""
+    sizes: Annotated[str, option("START:STOP:STEP", "Further sizes to measure; default: about twenty.")] = ""
     select: Select = "balanced"
     multiple_of: Annotated[int, option("N", "Round the number of ids up to a multiple, such as 64.", min=1)] = 1
 
@@ -252,39 +275,30 @@ class ModelOptions:
         return LanguageModel(self.model_params, self.model_width)
 
 
-@dataclass(frozen=True)
-class CountOptions:
+@dataclass(frozen=True, kw_only=True)
+class CountOptions(Reading):
     PANEL = "Reading and counting"
 
-    normalizer: Annotated[
-        str,
-        option(
-            "NAME", "none, nfc, nfkc, lowercase, nfc+lowercase or nfkc+lowercase.", autocompletion=starting(NORMALIZERS)
-        ),
-    ] = "none"
+    normalizer: Annotated[str, option("NAME", f"{', '.join(NORMALIZERS)}.", words=NORMALIZERS)] = "none"
     pretokenizer: Annotated[
         str,
-        option(
-            "NAME", "whitespace, unicode, gpt2, metaspace or regex:PATTERN.", autocompletion=starting(PRETOKENIZERS)
-        ),
+        option("NAME", "whitespace, unicode, gpt2, metaspace or regex:PATTERN.", words=PRETOKENIZERS),
     ] = "whitespace"
     pattern: Annotated[
         str | None,
         option(
             "PATTERN",
             "Split as a published tokenizer does, such as cl100k or llama3, or by your own regex.",
-            autocompletion=starting(PATTERNS),
+            words=PATTERNS,
         ),
     ] = None
     level: Annotated[
         Literal["characters", "bytes"],
-        option("WHAT", "Units to merge: characters, or bytes, split as in GPT-2 or by --pattern."),
+        option("WHAT", "characters or bytes: what is merged. Bytes are split as in GPT-2, or by --pattern."),
     ] = "characters"
     fields: Annotated[str, option("N,N", "Columns of tab-separated text, counted from 1: 2 or 1,2.")] = ""
     column: Annotated[str, option("NAME", "Text column of .jsonl or .parquet files.")] = ""
-    word_counts: Annotated[bool, typer.Option("--word-counts", help="The corpus is a table: word, count.")] = False
-    encoding_errors: EncodingErrors = "strict"
-    max_line: MaxLine = MAX_LINE
+    word_counts: Annotated[bool, flag("The corpus is a table: word, count.", "--word-counts")] = False
     min_count: Annotated[int, option("N", "Drop words that occur less often.", min=1)] = 1
 
     def cut(self) -> PreTokenizer:
@@ -314,12 +328,10 @@ class CandidateOptions:
     ] = ""
     marker: Annotated[
         Literal["suffix", "prefix", "none"] | None,
-        option(
-            "KIND", "Marker of words: suffix is </w> after, prefix is ▁ before, or none; default: as the words need."
-        ),
+        option("KIND", "suffix: </w> after a word; prefix: ▁ before a word; none; default: as the words need."),
     ] = None
     min_pair_count: Annotated[
-        int, option("N", "Merge no pair that occurs less often (--parity: in the source that chooses).", min=1)
+        int, option("N", "Least count of a pair to merge; with --parity: in one source.", min=1)
     ] = 2
 
     extend: Annotated[
@@ -332,14 +344,11 @@ class CandidateOptions:
     ] = None
     new_atoms: Annotated[
         Literal["add", "leave"] | None,
-        option(
-            "HOW",
-            "With --extend: add characters that MODEL lacks, or drop them; default: add, unless bytes spell them.",
-        ),
+        option("HOW", "With --extend: add or leave characters MODEL lacks; default: add, unless bytes spell them."),
     ] = None
     coverage: Annotated[
         float,
-        option("SHARE", "Drop the rarest characters, beyond those that make up this share of all, such as 0.9995."),
+        option("SHARE", "Keep the most frequent characters that make up this share, such as 0.9995."),
     ] = 1.0
 
     @property
@@ -362,14 +371,12 @@ class CandidateOptions:
 class SpecialOptions:
     PANEL = "Special tokens"
 
-    special: Annotated[list[str] | None, option("TOKEN", "A token that is never split; may repeat.", "--special")] = (
-        None
-    )
+    special: Annotated[list[str] | None, option("TOKEN", "A token never split; may repeat.", "--special")] = None
     unk: Annotated[str, option("TOKEN", "Spelling of the unknown token.")] = "<unk>"
     bos: Annotated[str, option("TOKEN", "Spelling of the begin-of-sentence token.")] = "<s>"
     eos: Annotated[str, option("TOKEN", "Spelling of the end-of-sentence token.")] = "</s>"
     pad: Annotated[str, option("TOKEN", "Spelling of the padding token.")] = "<pad>"
-    byte_fallback: Annotated[bool, typer.Option("--byte-fallback", help="Spell unknown characters as bytes.")] = False
+    byte_fallback: Annotated[bool, flag("Spell unknown characters as bytes.", "--byte-fallback")] = False
 
     def tokens(self) -> SpecialTokens:
         from volt.text.special_tokens import SpecialTokens
@@ -381,11 +388,11 @@ class SpecialOptions:
 class TransportOptions:
     PANEL = "Transport"
 
-    length: Annotated[
-        Literal["type", "occurrence"], option("OVER", "Averages in Eq. 2 count each type once, or each occurrence.")
-    ] = "type"
+    length: Annotated[Literal["type", "occurrence"], option("OVER", "Eq. 2 averages over each type or occurrence.")] = (
+        "type"
+    )
     mass: Annotated[
-        Literal["tokens", "characters"], option("OF", "Token marginals are shares of tokens or of characters.")
+        Literal["tokens", "characters"], option("OF", "Token marginals are shares of tokens or characters.")
     ] = "tokens"
     epsilon: Annotated[float, option("X", "Entropy regularisation ε.")] = 1.0
     row_tau: Annotated[float, option("X", "Hardness τ of the character marginal; 1 is hard.")] = 1.0
@@ -397,7 +404,4 @@ class TransportOptions:
     def parameters(self) -> SearchParameters:
         from volt.choose.size_steps import SearchParameters
 
-        return SearchParameters(
-            length=self.length, mass=self.mass, epsilon=self.epsilon, row_tau=self.row_tau, column_tau=self.column_tau,
-            min_share=self.min_share, solver=self.solver, max_iters=self.max_iters,
-        )  # fmt: skip
+        return SearchParameters(**vars(self))

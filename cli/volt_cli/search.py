@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
 
 from volt.display import counted
 from volt.errors import CandidateError, ConfigError, VocabularyError, VoltError, shown
@@ -24,7 +21,9 @@ from volt_cli.io import (
     check_one_for_stdout,
     check_place,
     check_places,
+    count_text,
     is_stdout,
+    load_model,
     report_console,
     save,
     say_written,
@@ -39,6 +38,7 @@ from volt_cli.options import (
     SpecialOptions,
     TransportOptions,
     argument,
+    flag,
     input_paths,
     option,
 )
@@ -46,8 +46,6 @@ from volt_cli.search_sources import (
     NamedSourceOptions,
     check_alone,
     each_text,
-    extended_model,
-    extending_learner,
     first_to_make,
     joint_output,
     outputs_of,
@@ -63,47 +61,37 @@ if TYPE_CHECKING:
     from volt.count.word_counts import WordCounts
     from volt.learn.candidates import Candidates
     from volt.learn.parity import Parity
-    from volt.text.special_tokens import SpecialTokens
-    from volt.vocabulary import Vocabulary
-
-    Learner = Callable[..., Candidates]
 
 
 _FINGERPRINT = re.compile(r"\|corpus:([0-9a-f]+)\|")
 _REMEDY = "name a place with -o, or replace it with --force"
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    place: Path
-    provenance: dict[str, Any]
-
-    def refuse_other(self, counts: WordCounts) -> None:
-        """Raise ConfigError if these counts are of another corpus."""
-        values = self.provenance
-        result = _FINGERPRINT.search(values["signature"])
-        same_words = result is not None and result[1] == counts.fingerprint
-        same_size = counts.n_bad_lines > 0 or counts.n_bytes == values.get("bytes")  # replaced lines have other bytes
-        if not same_words and not (same_size and counts.n_lines == values.get("lines")):
-            raise ConfigError(
-                f"{self.place}: exists, but was made from another corpus ({values.get('words', '?')} words; "
-                f"this one has {counts.total}); {_REMEDY}"
-            )
-
-
-def standing(place: Path) -> Standing | None:
-    """Return the vocabulary at a place, if there is one. Raises ConfigError if it is not from a search."""
+def replaceable(place: Path) -> dict[str, Any]:
+    """Return the provenance of a vocabulary, if it exists. Raises ConfigError unless `volt search` wrote it."""
     from volt.vocabulary import Vocabulary
 
     if not place.is_file():
-        return None
+        return {}
     try:
         provenance = dict(Vocabulary.load(place).provenance)
     except VocabularyError:
         raise ConfigError(f"{place}: exists, but is not a vocabulary that can be read; {_REMEDY}") from None
     if not isinstance(provenance.get("signature"), str):
         raise ConfigError(f"{place}: exists, but was not made by volt search; {_REMEDY}")
-    return Standing(place, provenance)
+    return provenance
+
+
+def _refuse_other(place: Path, provenance: Mapping[str, Any], counts: WordCounts) -> None:
+    """Raise ConfigError if the provenance is of another corpus."""
+    fingerprint = _FINGERPRINT.search(provenance.get("signature", ""))
+    same_words = fingerprint is not None and fingerprint[1] == counts.fingerprint
+    same_size = counts.n_bad_lines > 0 or counts.n_bytes == provenance.get("bytes")  # replaced lines have other bytes
+    if provenance and not same_words and not (same_size and counts.n_lines == provenance.get("lines")):
+        raise ConfigError(
+            f"{place}: exists, but was made from another corpus ({provenance.get('words', '?')} words; "
+            f"this one has {counts.total}); {_REMEDY}"
+        )
 
 
 def search(
@@ -130,11 +118,9 @@ def search(
         Path | None,
         option("FILE", "Where to write; default: CORPUS.volt, here. With --per-source a folder.", "-o", "--output"),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Without -o: replace a CORPUS.volt that is of another corpus.")
-    ] = False,
+    force: Annotated[bool, flag("Without -o: replace a CORPUS.volt that is of another corpus.", "--force")] = False,
     every: Annotated[
-        bool, typer.Option("--all", help="Print all measured sizes instead of ten, and the result of each transport.")
+        bool, flag("Print all measured sizes instead of ten, and the result of each transport.", "--all")
     ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -174,12 +160,11 @@ def search(
     if bounds.approximate and engine.is_ray:
         raise ConfigError("--approximate counts files in order, but --engine ray counts several at once; remove one")
     engine.check(chain.from_iterable(files.values()))
-    targets = (
-        outputs_of(named, out)
-        if naming.per_source
-        else {"": out or (joint_output(named) if named else default_output(corpus))}
-    )
-    old = extended_model(learning.extend, [*corpus, *(file.path for file in named.values())])
+    targets = {"": out or (joint_output(named) if named else default_output(corpus))}
+    if naming.per_source:
+        targets = outputs_of(named, out)
+    texts = [*corpus, *(file.path for file in named.values())]
+    old = load_model(learning.extend, texts=texts, option="--extend") if learning.extend else None
     tokens = old.special if old else special.tokens()
     parameters = transport.parameters()
     parse_rule(sizing.select)
@@ -191,7 +176,7 @@ def search(
     is_to_make = naming.per_source and out and url_of(out) is None and not out.exists()
     for target in [first_to_make(out)] if out and is_to_make else targets.values():
         check_place(target)
-    replaced = {name: standing(target) for name, target in targets.items() if out is None and not force}
+    replaced = {name: replaceable(target) for name, target in targets.items() if out is None and not force}
     if not quiet:
         naming.warn([files[name] for name in files if not (is_table or columns.get(name))])
     phases = Phases(quiet=quiet)
@@ -199,9 +184,16 @@ def search(
         prepare_kernels(phases, "count")
     prepare_kernels(phases, "replay" if learning.file else "learn", *naming.jobs, "words")
     with engine.running():
+        options: dict[str, Any] = {
+            "normalizer": old.normalizer if old else counting.normalizer,
+            "pretokenizer": old.pretokenizer if old else counting.cut(),
+            "column": counting.column or None, "word_counts": counting.word_counts, "min_count": counting.min_count,
+            "special": tokens, "memory": bounds.memory, "approximate": bounds.approximate,
+            "map": engine.shard_map(add_up=bounds.memory is None), **counting.limits,
+        }  # fmt: skip
         sources = {
-            name: _count(files[name], columns.get(name), counting, bounds, old, tokens, phases, engine)
-            for name in files
+            name: count_text(paths, phases, fields=columns.get(name) or counting.fields or None, **options)
+            for name, paths in files.items()
         }
     if naming.per_source:
         corpora = sources
@@ -209,19 +201,13 @@ def search(
         corpora = {"": mix(sources, temperature=naming.temperature) if named else sources[""]}
     for counts in corpora.values():
         bounds.check(counts)
-    for name, other in replaced.items():
-        if other:
-            other.refuse_other(corpora[name])
+    for name, provenance in replaced.items():
+        _refuse_other(targets[name], provenance, corpora[name])
 
     results: dict[str, SearchResult] = {}
     for name, counts in corpora.items():
-        learn = (
-            extending_learner(old, counts, learning)
-            if old
-            else naming.learner(sources, counts, coverage=learning.coverage)
-        )
         try:
-            candidates = _candidates(counts, learning, model, phases, learn)
+            candidates = _candidates(counts, learning, model, phases, naming.learner(old, sources, counts, learning))
             with phases.phase("search", unit="sizes") as advance:
                 results[name] = run_search(
                     candidates, sizes=requested, select=sizing.select, parameters=parameters,
@@ -299,34 +285,15 @@ def default_output(corpus: list[str]) -> Path:
     return Path(f"{name if name.strip('.-*?[]') else 'vocabulary'}.volt")
 
 
-def _count(
-    files: list[str], column: int | None, requested: CountOptions, bounds: Bounds, old: Vocabulary | None,
-    special: SpecialTokens, phases: Phases, engine: EngineOptions,
-) -> WordCounts:  # fmt: skip
-    from volt.count.corpus import count_words
-    from volt.files.limits import parse_max_line
-
-    with phases.phase("count", unit="B") as advance:
-        return count_words(
-            files, normalizer=old.normalizer if old else requested.normalizer,
-            pretokenizer=old.pretokenizer if old else requested.cut(),
-            fields=column or requested.fields or None, column=requested.column or None,
-            word_counts=requested.word_counts, errors=requested.encoding_errors, min_count=requested.min_count,
-            special=special,
-            max_line=parse_max_line(requested.max_line), memory=bounds.memory, approximate=bounds.approximate,
-            progress=lambda path, done, total: advance(done, total), map=engine.shard_map(add_up=bounds.memory is None),
-        )  # fmt: skip
-
-
 def _candidates(
-    counts: WordCounts, requested: CandidateOptions, model: LanguageModel | None, phases: Phases, learn: Learner
-) -> Candidates:
+    counts: WordCounts, requested: CandidateOptions, model: LanguageModel | None, phases: Phases,
+    learn: Callable[..., Candidates],
+) -> Candidates:  # fmt: skip
     """Return learned merges, or those of a file."""
     from volt.choose.learning import learned_until_decided
 
     if requested.file:
         return _replayed(counts, requested, phases)
-    learn = partial(learn, marker=requested.marker, min_pair_count=requested.min_pair_count)
     with phases.phase("learn", total=requested.n_merges, unit="merges") as advance:
         if requested.n_merges is None:
             return learned_until_decided(partial(learn, report=advance), model)
@@ -346,18 +313,13 @@ def _replayed(counts: WordCounts, requested: CandidateOptions, phases: Phases) -
     merges = read_merges(requested.file or "")
     for note in merges.notes:
         say(f"note: {name_of(requested.candidates) or requested.candidates}: {note}")
-    _check_level(requested.candidates, merges.spells_bytes, counts.pretokenizer.is_bytes)
+    if merges.spells_bytes != counts.pretokenizer.is_bytes:
+        units, other, remedy = ("characters", "bytes", "remove")
+        if merges.spells_bytes:
+            units, other, remedy = "bytes", "characters", "search with"
+        raise CandidateError(
+            f"{requested.candidates}: its merges are over {units}, but words are counted in {other}; "
+            f"{remedy} --level bytes"
+        )
     with phases.phase("replay", total=counts.n_words, unit="words") as advance:
         return replay_bpe(counts, merges.pairs, marker=requested.marker or merges.marker, report=advance)
-
-
-def _check_level(path: str | Path, spells_bytes: bool, counts_bytes: bool) -> None:
-    if spells_bytes and not counts_bytes:
-        raise CandidateError(
-            f"{path}: its merges are over bytes, like those of GPT-2, but words are counted in characters; search with "
-            "--level bytes"
-        )
-    if counts_bytes and not spells_bytes:
-        raise CandidateError(
-            f"{path}: its merges are over characters, but words are counted in bytes; remove --level bytes"
-        )

@@ -1,19 +1,18 @@
-"""Named sources of a search (weights, parity-aware merges, a vocabulary for each), and the vocabulary to extend."""
+"""Options of named sources (weights, parity, a vocabulary for each), and those that --extend excludes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from volt.errors import ConfigError, shown, shown_path
-from volt_cli.console import say
-from volt_cli.io import load_model
-from volt_cli.options import CandidateOptions, CountOptions, SpecialOptions, option
+from volt_cli.console import warn
+from volt_cli.io import is_stdout
+from volt_cli.options import CandidateOptions, CountOptions, SpecialOptions, flag, option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -34,21 +33,13 @@ MOST_OF_NAME = 100  # characters of a name that is put together
 class NamedSourceOptions:
     PANEL = "Named sources"
 
-    temperature: Annotated[
-        float, option("T", "Rescale the sources' totals n to n^(1/T), from 1: 5 helps small ones.")
-    ] = 1.0
-    parity: Annotated[
-        bool, typer.Option("--parity", help="Let the source that is compressed worst choose each merge.")
-    ] = False
+    temperature: Annotated[float, option("T", "Rescale sources' totals n to n^(1/T); above 1 helps small ones.")] = 1.0
+    parity: Annotated[bool, flag("Let the source that is compressed worst choose each merge.", "--parity")] = False
     parity_unit: Annotated[
         Literal["character", "byte", "line"] | None,
-        option(
-            "WHAT", "Compare pieces per character, byte, or line of texts that are translations; default: character."
-        ),
+        option("WHAT", "Compare pieces per character, byte, or line of translations; default: character."),
     ] = None
-    per_source: Annotated[
-        bool, typer.Option("--per-source", help="A vocabulary for each source, NAME.volt; -o is then a folder.")
-    ] = False
+    per_source: Annotated[bool, flag("Write NAME.volt for each source; -o is then a folder.", "--per-source")] = False
 
     @property
     def unit(self) -> Literal["character", "byte", "line"]:
@@ -58,11 +49,7 @@ class NamedSourceOptions:
     @property
     def first_option(self) -> str:
         """The first option in use; empty for none."""
-        inputs = {
-            "--temperature": self.temperature != 1, "--parity": self.parity,
-            "--parity-unit": self.parity_unit is not None, "--per-source": self.per_source,
-        }  # fmt: skip
-        return next((name for name, is_given in inputs.items() if is_given), "")
+        return next(_options_set(self), "")
 
     def check(
         self, names: Collection[str], candidates: str | None, *, word_counts: bool, coverage: float = 1.0
@@ -72,14 +59,12 @@ class NamedSourceOptions:
         >>> NamedSourceOptions(parity=True).check({}, None, word_counts=False)
         Traceback (most recent call last):
             ...
-        volt.errors.ConfigError: --parity needs named sources; write NAME=FILE for each text, such as en=train.en.gz
+        volt.errors.ConfigError: --parity needs named sources; write NAME=FILE for each text, as en=a.gz
         """
         if not self.temperature >= 1:
             raise ConfigError(f"--temperature {self.temperature:g}: give 1 or more; 1 takes the texts as they are")
         if self.first_option and not names:
-            raise ConfigError(
-                f"{self.first_option} needs named sources; write NAME=FILE for each text, such as en=train.en.gz"
-            )
+            raise ConfigError(f"{self.first_option} needs named sources; write NAME=FILE for each text, as en=a.gz")
         if self.parity_unit and not self.parity:
             raise ConfigError("--parity-unit works only with --parity; add --parity, or remove --parity-unit")
         if self.per_source and (self.parity or self.temperature != 1):
@@ -101,16 +86,23 @@ class NamedSourceOptions:
         return ("parity", "replay") if self.parity else ()
 
     def learner(
-        self, sources: Mapping[str, WordCounts], counts: WordCounts, *, coverage: float
+        self, old: Vocabulary | None, sources: Mapping[str, WordCounts], counts: WordCounts, learning: CandidateOptions
     ) -> Callable[..., Candidates]:
-        """Return the function that learns merges."""
+        """Return the function that learns merges. old: the vocabulary to extend, if any"""
+        least, marker = learning.min_pair_count, learning.marker
+        if old:
+            from volt.choose.extend import extend_bpe
+
+            new_atoms = None if learning.new_atoms is None else learning.new_atoms == "add"
+            return partial(extend_bpe, old, counts, new_atoms=new_atoms, min_pair_count=least)
         if self.parity:
             from volt.learn.parity import learn_parity
 
-            return partial(learn_parity, sources, unit=self.unit, temperature=self.temperature)
+            learn = partial(learn_parity, sources, unit=self.unit, temperature=self.temperature)
+            return partial(learn, marker=marker, min_pair_count=least)
         from volt.learn.bpe import learn_bpe
 
-        return partial(learn_bpe, counts, coverage=coverage)
+        return partial(learn_bpe, counts, coverage=learning.coverage, marker=marker, min_pair_count=least)
 
     def warn(self, sources: Iterable[Iterable[str]]) -> None:
         """Print what may mislead. sources: files of each source without a named column"""
@@ -120,19 +112,15 @@ class NamedSourceOptions:
             path = next(iter(files), None)
             if path is not None and (columns := first_columns(path)):
                 texts = ", ".join(f"{n} {shown(text, MOST_OF_COLUMN)!r}" for n, text in enumerate(columns, 1))
-                _warn(
+                warn(
                     f"{shown_path(path)}: its lines have columns, and all are counted: {texts}; "
                     "write NAME=FILE:N, or --fields N, for one"
                 )
         if self.parity_unit == "byte":
-            _warn(
+            warn(
                 "bytes per character differ between scripts (1 in Latin, 3 in Devanagari), so pieces per byte mislead "
                 "across them; --parity-unit character, or line for translations, is safer"
             )
-
-
-def _warn(message: str) -> None:
-    say(message, mark="warning", style="bold yellow")
 
 
 def joint_output(names: Iterable[str]) -> Path:
@@ -142,8 +130,6 @@ def joint_output(names: Iterable[str]) -> Path:
 
 def outputs_of(names: Iterable[str], folder: Path | None) -> dict[str, Path]:
     """Return each source's output. Raises ConfigError if `folder` is not a folder."""
-    from volt_cli.io import is_stdout
-
     if folder is not None and (is_stdout(folder) or (folder.exists() and not folder.is_dir())):
         what = "stdout takes one file" if is_stdout(folder) else "a file"
         raise ConfigError(f"-o {shown_path(folder)}: {what}; --per-source writes NAME.volt for each, so give a folder")
@@ -172,7 +158,6 @@ def parity_data(parity: Parity) -> dict[str, Any]:
 
 
 def parity_text(parity: Parity) -> RenderableType:
-    """Return a table of pieces per unit under plain BPE and under these merges."""
     from rich.console import Group
     from rich.text import Text
 
@@ -199,12 +184,6 @@ def each_text(results: Mapping[str, SearchResult]) -> RenderableType:
     return Grid(("source", "words", "size", "why"), rows, [1, 2])
 
 
-_WORDS = "words are made as MODEL makes them"
-_TOKENS = "MODEL keeps its special tokens"
-_LEARNS = "it learns merges after those of MODEL"
-_ATOMS = {"add": True, "leave": False, None: None}
-
-
 def check_alone(
     learning: CandidateOptions, counting: CountOptions, special: SpecialOptions, naming: NamedSourceOptions
 ) -> None:
@@ -213,41 +192,23 @@ def check_alone(
         if learning.new_atoms is not None:
             raise ConfigError("--new-atoms works only with --extend; add --extend MODEL, or remove --new-atoms")
         return
-    ways = ("normalizer", "pretokenizer", "pattern", "level")
-    for name, why in (
-        *((name, _WORDS) for name in _options_set(counting, ways)),
-        *((name, _WORDS) for name in _options_set(learning, ("marker",))),
-        *((name, _TOKENS) for name in _options_set(special, [field.name for field in fields(special)])),
-        *((name, _LEARNS) for name in ["--candidates FILE"] * bool(learning.file)),
-        *((name, _LEARNS) for name in _options_set(naming, ("parity",))),
-        *((f"{name} SHARE", "give --new-atoms leave") for name in _options_set(learning, ("coverage",))),
-    ):
-        raise ConfigError(f"{name} and --extend: {why}; remove one")
+    conflicts: dict[str, Iterable[str]] = {
+        "words are made as MODEL makes them": chain(
+            _options_set(counting, "normalizer", "pretokenizer", "pattern", "level"), _options_set(learning, "marker")
+        ),
+        "MODEL keeps its special tokens": _options_set(special),
+        "it learns merges after those of MODEL": chain(
+            ["--candidates FILE"] * bool(learning.file), _options_set(naming, "parity")
+        ),
+        "give --new-atoms leave": (f"{name} SHARE" for name in _options_set(learning, "coverage")),
+    }
+    for why, names in conflicts.items():
+        for name in names:
+            raise ConfigError(f"{name} and --extend: {why}; remove one")
 
 
-def _options_set(group: Any, names: Collection[str]) -> Iterator[str]:
+def _options_set(group: Any, *names: str) -> Iterator[str]:
+    """Yield the options that differ from their defaults. names: fields to look at; default: all"""
     for field in fields(group):
-        if field.name in names and getattr(group, field.name) != field.default:
+        if (not names or field.name in names) and getattr(group, field.name) != field.default:
             yield f"--{field.name.replace('_', '-')}"
-
-
-def extended_model(path: Path | None, texts: Collection[str]) -> Vocabulary | None:
-    """Return the vocabulary to extend, if any. Raises ConfigError if stdin is also a text."""
-    if path is None:
-        return None
-    if str(path) == "-" and "-" in texts:
-        raise ConfigError("--extend -: stdin cannot be both the vocabulary and the text; name a file for one of them")
-    return load_model(path)
-
-
-def extending_learner(
-    vocabulary: Vocabulary, counts: WordCounts, learning: CandidateOptions
-) -> Callable[..., Candidates]:
-    """Return the function that learns merges after those of the vocabulary."""
-    from volt.choose.extend import extend_bpe
-
-    def learn(n_merges: int | None = None, *, marker: object = None, **others: Any) -> Candidates:
-        return extend(n_merges, **others)
-
-    extend = partial(extend_bpe, vocabulary, counts, new_atoms=_ATOMS[learning.new_atoms])
-    return learn

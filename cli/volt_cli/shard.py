@@ -9,10 +9,11 @@ import typer
 
 from volt.display import counted
 from volt.errors import ConfigError, shown_path
+from volt.files.limits import MAX_LINE
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.io import check_places, is_stdout
-from volt_cli.options import MAX_LINE, MOST_WORKERS, Config, MaxLine, Quiet, Trust, option
-from volt_cli.stream.opening import Settings, values_of
+from volt_cli.options import MOST_WORKERS, MaxLine, Quiet, option
+from volt_cli.stream.opening import ConfigOptions
 
 if TYPE_CHECKING:
     from volt.stream.config.configuration import Configuration
@@ -26,7 +27,7 @@ def _named(message: str) -> Path:
 
 
 def shard(
-    config: Config,
+    source: ConfigOptions,
     out: Annotated[
         Path | None, option("FOLDER", "Where to write; default: `shards` of CONFIG.", "-o", "--output", parser=_named)
     ] = None,
@@ -36,9 +37,7 @@ def shard(
     workers: Annotated[
         int | None, option("N", "Number of threads; default: one for each core.", min=1, max=MOST_WORKERS)
     ] = None,
-    settings: Settings = None,
     max_line: MaxLine = MAX_LINE,
-    trust: Trust = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the inputs of each task as shards, evenly mixed, and count their words.
@@ -48,19 +47,16 @@ def shard(
     all new ones are complete. A configuration that names FOLDER as `shards` reads its tasks there.
     """
     with loading():
-        from volt.files.limits import parse_max_line
         from volt.stream.config.configuration import load_config
         from volt.stream.tasks.sharding import shard
         from volt.stream.transforms.user_file import lead_descriptor
 
+    config, phases = source.config, Phases(quiet=quiet)
     check_places([out], [config])
-    most, phases = parse_max_line(max_line), Phases(quiet=quiet)
     lead_descriptor()
-    result = load_config(config, user_code=trust, values=values_of(settings), use_shards=False, check_files=not task)
+    result = load_config(config, user_code=source.trust, values=source.values, use_shards=False, check_files=not task)
     if not result.tasks:
-        raise ConfigError(
-            f"{shown_path(config)}: has no tasks; only tasks are sharded, and sources are read as they are"
-        )
+        raise ConfigError(f"{shown_path(config)}: has no tasks; only tasks are sharded; add `tasks`")
     folder = out or result.shards
     if folder is None:
         raise ConfigError(f"{shown_path(config)}: has no `shards`, the folder to write to; give -o FOLDER")
@@ -71,7 +67,7 @@ def shard(
     with phases.phase("count lines", unit="lines") as counting, phases.phase("shard", unit="lines") as sharding:
         bars = {"count lines": counting, "shard": sharding}
         output = shard(
-            result.tasks, folder, lines=lines, compress=compress, names=task or (), workers=workers, max_line=most,
+            result.tasks, folder, lines=lines, compress=compress, names=task or (), workers=workers, max_line=max_line,
             progress=lambda step, done, total: bars[step](done, total),
         )  # fmt: skip
     for manifest in () if quiet else output:

@@ -5,30 +5,15 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any
 
 from volt.errors import ConfigError, VocabularyError
 from volt_cli.console import Phases, prepare_kernels, print_json, say
-from volt_cli.io import (
-    check_one_for_stdout,
-    check_place,
-    check_places,
-    is_stdout,
-    load_model,
-    save,
-    say_written,
-    write_bytes,
-)
-from volt_cli.options import MAX_LINE, EncodingErrors, Json, MaxLine, Quiet, argument, input_paths, option, readable
+from volt_cli.io import check_outputs, count_text, load_model, save, say_written, write_bytes
+from volt_cli.options import Json, Quiet, Reading, argument, flag, input_paths, option, readable
 
 if TYPE_CHECKING:
     from volt.choose.shrink import Shrunk
-    from volt.count.word_counts import WordCounts
-    from volt.vocabulary import Vocabulary
-
-_KINDS = (".npy", ".json")
 
 
 def shrink(
@@ -39,18 +24,15 @@ def shrink(
     texts: Annotated[
         list[str], option("TEXT", "Files, globs or folders to encode; may repeat.", "--on", callback=input_paths)
     ],
+    reading: Reading,
     out: Annotated[Path, option("FILE", "Where to write the vocabulary, or - for stdout.", "-o", "--output")],
     id_map: Annotated[
         Path | None, option("FILE", "Where to write the new id of each old one, -1 if dropped: .npy, .json.", "--map")
     ] = None,
-    closed: Annotated[
-        bool, typer.Option("--closed", help="Keep tokens that others are merged from, for other libraries.")
-    ] = False,
+    closed: Annotated[bool, flag("Keep tokens that others are merged from, for other libraries.", "--closed")] = False,
     drop_atoms: Annotated[
-        bool, typer.Option("--drop-atoms", help="Drop characters, too, that TEXT lacks; they are then unknown.")
+        bool, flag("Drop characters, too, that TEXT lacks; they are then unknown.", "--drop-atoms")
     ] = False,
-    encoding_errors: EncodingErrors = "strict",
-    max_line: MaxLine = MAX_LINE,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -61,38 +43,25 @@ def shrink(
     """
     from volt.choose.shrink import shrink as run_shrink
 
-    if str(model) == "-" and "-" in texts:
-        raise ConfigError("MODEL and --on are both -: stdin cannot be both; name a file for one of them")
-    check_one_for_stdout(json=as_json, output=is_stdout(out))
-    check_places([out, id_map], texts, model=model)
-    if id_map is not None and not str(id_map).endswith(_KINDS):
+    check_outputs({"output": out, "map": id_map}, texts, model=model, json=as_json)
+    if id_map is not None and not str(id_map).endswith((".npy", ".json")):
         raise ConfigError(f"--map {id_map}: has an unknown format; end its name with .npy or .json")
-    for place in filter(None, (out, id_map)):
-        check_place(place)
-    old = load_model(model)
+    old = load_model(model, texts=texts, option="MODEL")
     phases = Phases(quiet=quiet)
     prepare_kernels(phases, "words")
-    counts = _counted(old, texts, encoding_errors, max_line, phases)
+    counts = count_text(
+        texts, phases, normalizer=old.normalizer, pretokenizer=old.pretokenizer, special=old.special, **reading.limits
+    )
     with phases.phase("shrink"):
         result = run_shrink(old, counts, to=to, closed=closed, keep_atoms=not drop_atoms)
     save(result.vocabulary, out)
     if id_map is not None:
         write_bytes(_map_data(result, id_map), id_map)
+    summary = _summary(result, counts.n_lines or 1)
     if as_json:
-        print_json({**summary(result, counts), "output": str(out), "map": id_map and str(id_map)}, indent=1)
+        print_json({**summary, "output": str(out), "map": id_map and str(id_map)}, indent=1)
     elif not quiet:
-        _say(result, counts, out, id_map)
-
-
-def _counted(old: Vocabulary, texts: list[str], errors: EncodingErrors, max_line: str, phases: Phases) -> WordCounts:
-    from volt.count.corpus import count_words
-    from volt.files.limits import parse_max_line
-
-    with phases.phase("count", unit="B") as advance:
-        return count_words(
-            texts, normalizer=old.normalizer, pretokenizer=old.pretokenizer, special=old.special, errors=errors,
-            max_line=parse_max_line(max_line), progress=lambda path, done, total: advance(done, total),
-        )  # fmt: skip
+        _say(result, summary, out, id_map)
 
 
 def _map_data(result: Shrunk, place: Path) -> bytes:
@@ -105,28 +74,25 @@ def _map_data(result: Shrunk, place: Path) -> bytes:
     return file.getvalue()
 
 
-def summary(result: Shrunk, counts: WordCounts) -> dict[str, object]:
-    lines = counts.n_lines or 1
+def _summary(result: Shrunk, n_lines: int) -> dict[str, Any]:
     return {
         "ids": len(result.vocabulary),
         "dropped": int((result.new_ids < 0).sum()),
         "scaffolding": len(result.vocabulary.scaffolding),
         "pieces_before": result.n_pieces_before,
         "pieces": result.n_pieces,
-        "pieces_per_line_before": result.n_pieces_before / lines,
-        "pieces_per_line": result.n_pieces / lines,
+        "pieces_per_line_before": result.n_pieces_before / n_lines,
+        "pieces_per_line": result.n_pieces / n_lines,
         "fingerprint": result.vocabulary.fingerprint,
     }
 
 
-def _say(result: Shrunk, counts: WordCounts, out: Path, id_map: Path | None) -> None:
-    before, after = result.n_pieces_before, result.n_pieces
-    lines = counts.n_lines or 1
-    say(f"{before / lines:.2f} pieces a line become {after / lines:.2f}: {after / before - 1:+.1%}")
-    if n := len(result.vocabulary.scaffolding):
+def _say(result: Shrunk, summary: dict[str, Any], out: Path, id_map: Path | None) -> None:
+    before, after = summary["pieces_per_line_before"], summary["pieces_per_line"]
+    say(f"{before:.2f} pieces a line become {after:.2f}: {after / before - 1:+.1%}")
+    if n := summary["scaffolding"]:
         say(f"note: {n:,} tokens are intermediate and split back; --closed keeps tokens that others are merged from")
-    say_written(
-        out, f"{len(result.vocabulary):,} ids of {len(result.new_ids):,}, {len(result.vocabulary.merges):,} merges"
-    )
+    n_ids, n_merges = len(result.new_ids), len(result.vocabulary.merges)
+    say_written(out, f"{summary['ids']:,} ids of {n_ids:,}, {n_merges:,} merges")
     if id_map is not None:
-        say_written(id_map, f"the new id of each of {len(result.new_ids):,}")
+        say_written(id_map, f"the new id of each of {n_ids:,}")

@@ -55,7 +55,7 @@ def bar(console: Console) -> Progress:
 
 @contextmanager
 def compiling_line(console: Console) -> Iterator[Callable[[int, int], None]]:
-    """Show a moving line; yield a function that takes the number of the loop and of all."""
+    """Yield a function that shows the number of the loop, and of all."""
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=console, transient=True) as line:
         task = line.add_task("compiling", total=None)

@@ -28,18 +28,13 @@ def warmup(quiet: Quiet = False) -> None:
 
     place = code_folder()
     if place is None:
-        raise CannotKeep(
-            "compiled loops cannot be stored: no folder for them is writable; set NUMBA_CACHE_DIR to a writable one"
-        )
+        raise CannotKeep("compiled loops cannot be stored; set NUMBA_CACHE_DIR to a writable folder")
     absent, start = missing(*JOBS), time.perf_counter()
     prepare_kernels(Phases(quiet=quiet), *JOBS)
     if missing_still := [loop.place for loop in absent if not loop.is_on_disk]:
         raise CannotKeep(
-            f"{len(missing_still)} loops were compiled but could not be stored in {place}: is the disk full? "
-            "Make room, or set NUMBA_CACHE_DIR to another folder"
+            f"{place}: {len(missing_still)} compiled loops could not be stored; free disk space, or set NUMBA_CACHE_DIR"
         )
     if not quiet:
-        done = (
-            f"compiled {len(absent)} loops in {time.perf_counter() - start:.1f} s" if absent else "was compiled already"
-        )
-        say(f"{done}: {place or 'the folder that numba chooses'}")
+        seconds = time.perf_counter() - start
+        say(f"{f'compiled {len(absent)} loops in {seconds:.1f} s' if absent else 'was compiled already'}: {place}")

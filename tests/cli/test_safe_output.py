@@ -64,10 +64,10 @@ def test_max_line_of_every_command_that_reads_text(run, model, tmp_path):
         ["compare", "t.txt"],
     ):
         message = run(*arguments, "--max-line", "119", status=1).stderr.decode()
-        assert "t.txt:2: the line has more than 119 bytes; cut it, or raise max_line" in " ".join(message.split())
+        assert "t.txt:2: the line has more than 119 bytes; cut it, or raise --max-line" in " ".join(message.split())
     for most in ("120", "1K", "none", "0"):
         assert run("encode", "-m", model, "t.txt", "--max-line", most).stdout
     assert (
-        b"max_line is '1.5M'; give bytes, such as 1000, 64M or 1G"
+        b"--max-line is '1.5M'; give bytes, such as 1000, 64M or 1G"
         in run("encode", "-m", model, "t.txt", "--max-line", "1.5M", status=2).stderr
     )

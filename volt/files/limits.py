@@ -40,11 +40,11 @@ MAX_LINE = 64 << 20  # bytes
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # no part of the first line
 
 
-def parse_max_line(text: str) -> int | None:
-    """Parse a limit such as 1000 or 64M; "none" and 0 stand for no limit. Raises ConfigError."""
+def parse_max_line(text: str, name: str = "max_line") -> int | None:
+    """Parse a limit such as 1000 or 64M; "none" and 0 stand for no limit. Raises ConfigError. name: the option's"""
     if text.strip().lower() == "none":
         return None
-    return checked_max_line(parse_bytes(text, "max_line", such_as="1000, 64M or 1G, or none for no limit"))
+    return checked_max_line(parse_bytes(text, name, such_as="1000, 64M or 1G, or none for no limit"))
 
 
 def checked_max_line(most: int | None) -> int | None:

@@ -22,11 +22,11 @@ from volt.display import GAP, Grid, LabelledText, counted
 from volt.errors import ConfigError, StreamError, shown_path
 from volt.files.paths import exists
 from volt_cli.console import Phases, loading, prepare_kernels, print_json, say, show
-from volt_cli.io import check_places, is_stdout
-from volt_cli.options import Config, Json, Quiet, Seed, Trust, Workers, option
+from volt_cli.io import check_places
+from volt_cli.options import Config, Json, Quiet, Seed, Trust, Workers, flag, option
 from volt_cli.process import Ended
 from volt_cli.stream.opening import TaskChoice, say_warnings
-from volt_cli.stream.output import MOST_STATE, Force, Signals, check_kept
+from volt_cli.stream.output import MOST_STATE, Force, Signals, check_files, check_kept
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -54,11 +54,8 @@ class Paced:
 
     def to_json(self) -> dict[str, Any]:
         values = {key: value for key, value in self.report.to_json().items() if key not in _LEFT_OUT}
-        return {
-            **values,
-            "windows": self.n_windows,
-            "tokens_per_second": None if self.speed is None else round(self.speed, 1),
-        }  # fmt: skip
+        speed = None if self.speed is None else round(self.speed, 1)
+        return {**values, "windows": self.n_windows, "tokens_per_second": speed}
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +168,7 @@ class BatchState:
     PANEL = "State"
 
     state: Annotated[Path | None, option("FILE", "Save the state here at the end, for Steps.restore.")] = None
-    resume: Annotated[bool, typer.Option("--resume", help="Continue from --state, if it exists.")] = False
+    resume: Annotated[bool, flag("Continue from --state, if it exists.", "--resume")] = False
     force: Force = False
 
 
@@ -197,15 +194,12 @@ def batches(
 
     SIGINT and SIGTERM end the run after a step: the totals are shown, and the state is saved.
     """
-    from volt.files.atomic import check_writable, write_atomic
+    from volt.files.atomic import write_atomic
 
     if states.resume and states.state is None:
         raise ConfigError("--resume needs --state; name the file to continue from")
-    if states.state is not None:
-        if is_stdout(states.state):
-            raise ConfigError(f"--state {states.state}: stdout is for the report; name a file")
-        check_places([states.state], [config])
-        check_writable(states.state)
+    check_places([states.state], [config])
+    check_files("the report", state=states.state)
     with loading():
         from volt.batches.from_config import read_steps
         from volt.batches.steps import Steps

@@ -11,19 +11,14 @@ import typer
 from volt.display import Grid, LabelledText
 from volt.errors import ConfigError, StreamError
 from volt_cli import commands
-from volt_cli.console import print_json, say, show
+from volt_cli.console import print_json, print_result, say, show
 from volt_cli.io import is_stdout
-from volt_cli.options import Json, Rank, Seed, Trust, Workers, World, argument, option
+from volt_cli.options import Json, Rank, Seed, Trust, Workers, World, argument, flag, option
 from volt_cli.stream.batches import batches
 from volt_cli.stream.debug import debug
 from volt_cli.stream.opening import (
-    ConfigOrPipeline,
-    Opening,
-    PipelineOptions,
     Settings,
-    Sources,
-    TaskChoice,
-    open_stream,
+    StreamOptions,
     values_of,
 )
 from volt_cli.stream.run import run
@@ -118,13 +113,10 @@ app = commands.group("stream", "Training data as an infinite, exact, resumable s
 
 
 def preview(
-    config: ConfigOrPipeline,
-    choice: TaskChoice,
-    pipeline: PipelineOptions,
-    sources: Sources = None,
+    source: StreamOptions,
     samples: Annotated[int, option("N", "How many lines.", "-n", "--samples")] = 5,
     first: Annotated[int, option("N", "Begin at this line (from 0).", "--from")] = 0,
-    changed: Annotated[bool, typer.Option("--changed", help="Hide transforms that left the line as it was.")] = False,
+    changed: Annotated[bool, flag("Hide transforms that left the line as it was.", "--changed")] = False,
     seed: Seed = None,
     trust: Trust = False,
     as_json: Json = False,
@@ -135,21 +127,17 @@ def preview(
     if samples < 1 or first < 0:
         raise ConfigError(f"-n {samples} --from {first}: give 1 or more lines, from 0 on")
     numbers = range(first, first + samples)
-    opening = Opening(config, sources or (), pipeline)
-    with open_stream(opening, choice, user_code=trust, seed=seed, n_workers=0) as stream:
+    with source.open(user_code=trust, seed=seed, n_workers=0) as stream:
+        lines = trace_lines(stream, numbers)
         if as_json:
-            print_json([line.to_json() for line in trace_lines(stream, numbers)])
-            return
-        for number, line in enumerate(trace_lines(stream, numbers)):
+            print_json([line.to_json() for line in lines])
+        for number, line in enumerate(lines):
             show(*[""] * bool(number), *trace_entries(line, changed=changed))
 
 
 def trace(
-    config: ConfigOrPipeline,
+    source: StreamOptions,
     number: Annotated[int, argument("N", "The number of a line, from 0.")],
-    choice: TaskChoice,
-    pipeline: PipelineOptions,
-    sources: Sources = None,
     seed: Seed = None,
     rank: Rank = None,
     world: World = None,
@@ -161,20 +149,13 @@ def trace(
 
     if number < 0:
         raise ConfigError(f"{number}: lines are numbered from 0")
-    opening = Opening(config, sources or (), pipeline)
-    with open_stream(opening, choice, user_code=trust, seed=seed, rank=rank, world=world, n_workers=0) as stream:
+    with source.open(user_code=trust, seed=seed, rank=rank, world=world, n_workers=0) as stream:
         result = next(trace_lines(stream, [number]))
-    if as_json:
-        print_json(result.to_json())
-    else:
-        show(*trace_entries(result))
+    print_result(result.to_json(), *trace_entries(result), as_json=as_json)
 
 
 def plan(
-    config: ConfigOrPipeline,
-    choice: TaskChoice,
-    pipeline: PipelineOptions,
-    sources: Sources = None,
+    source: StreamOptions,
     at: Annotated[str, option("N", "The line to plan up to, as 1e6.")] = "1e6",
     demand: Annotated[float | None, option("RATE", "Lines per second that the trainer uses.")] = None,
     seconds: Annotated[float, option("S", "How long to measure.")] = 2.0,
@@ -190,14 +171,11 @@ def plan(
 
     if seconds <= 0 or (demand is not None and demand <= 0):
         raise ConfigError(f"--seconds {seconds} --demand {demand}: give more than 0")
-    opening = Opening(config, sources or (), pipeline)
-    with open_stream(opening, choice, user_code=trust, n_workers=workers) as stream:
+    with source.open(user_code=trust, n_workers=workers) as stream:
         result = planning.plan(stream, at=_lines(at), seconds=seconds)
     enough = demand is None or (result.lines_per_second or 0) >= demand
-    if as_json:
-        print_json({**result.to_json(), "demand": demand, "enough": enough})
-    else:
-        show(*plan_parts(result, demand=demand))
+    data = {**result.to_json(), "demand": demand, "enough": enough}
+    print_result(data, *plan_parts(result, demand=demand), as_json=as_json)
     if not enough:
         raise StreamError(f"{result.lines_per_second or 0:,.0f} lines/s are fewer than the {demand:,.0f} of --demand")
 
@@ -213,15 +191,10 @@ def _lines(text: str) -> int:
 
 
 def audit(
-    config: ConfigOrPipeline,
-    choice: TaskChoice,
-    pipeline: PipelineOptions,
-    sources: Sources = None,
+    source: StreamOptions,
     epochs: Annotated[int, option("N", "How many epochs of each source.")] = 1,
     turns: Annotated[str, option("N", "How many turns of the mixture.")] = "1e6",
-    content: Annotated[
-        bool, typer.Option("--content", help="Also read every line, and compare with the files.")
-    ] = False,
+    content: Annotated[bool, flag("Also read every line, and compare with the files.", "--content")] = False,
     world: Annotated[int, option("N", "Simulate this number of processes that share the stream.")] = 1,
     trust: Trust = False,
     as_json: Json = False,
@@ -234,13 +207,9 @@ def audit(
 
     if epochs < 1 or world < 1:
         raise ConfigError(f"--epochs {epochs} --world {world}: give 1 or more")
-    opening = Opening(config, sources or (), pipeline)
-    with open_stream(opening, choice, user_code=trust, rank=0, world=world, n_workers=0) as stream:
+    with source.open(user_code=trust, rank=0, world=world, n_workers=0) as stream:
         result = auditing.audit(stream, epochs=epochs, turns=_lines(turns), content=content)
-    if as_json:
-        print_json(result.to_json())
-    else:
-        show(audit_table(result))
+    print_result(result.to_json(), audit_table(result), as_json=as_json)
     if not result.exact:
         raise StreamError("the stream is not exact; see the table")
     say(
@@ -251,7 +220,7 @@ def audit(
 
 def schema(
     names: Annotated[list[str] | None, argument("TRANSFORM", "Transforms; default: everything.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON schema on stdout, for editors.")] = False,
+    as_json: Annotated[bool, flag("Print a JSON schema on stdout, for editors.", "--json")] = False,
     expand: Annotated[Path | None, option("CONFIG", "Print this template's expansion instead.")] = None,
     settings: Settings = None,
 ) -> None:
@@ -295,9 +264,7 @@ def example(
     from volt.stream.examples import RECIPES, write_recipe
 
     if name is None:
-        show(
-            *(LabelledText(f"{known:18}", recipe.about.split(" "), label_style="") for known, recipe in RECIPES.items())
-        )
+        show(*(LabelledText(f"{key:18}", recipe.about.split(" "), label_style="") for key, recipe in RECIPES.items()))
         return
     if is_stdout(out):
         raise ConfigError("-o -: an example is several files, but stdout takes only one; name a folder")

@@ -7,14 +7,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from volt.display import LabelledText, packed
 from volt.errors import shown_path
 from volt_cli.console import output, print_json, show
 from volt_cli.io import check_one_for_stdout, check_places, is_stdout, say_written, write_bytes
-from volt_cli.options import Trust, option
-from volt_cli.stream.opening import ConfigOrPipeline, Opening, PipelineOptions, Sources, TaskChoice, open_stream
+from volt_cli.options import Trust, flag, option
+from volt_cli.stream.opening import StreamOptions
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,15 +25,12 @@ _NEXT_FIELD = "⇥ "  # before the second field of a line, and before each after
 
 
 def debug(
-    config: ConfigOrPipeline,
-    choice: TaskChoice,
-    pipeline: PipelineOptions,
-    sources: Sources = None,
+    source: StreamOptions,
     lines: Annotated[int, option("N", "How many lines of each task or source.", min=1)] = 20,
     html: Annotated[Path | None, option("FILE", "Write a page instead, or - for stdout.")] = None,
-    changed: Annotated[bool, typer.Option("--changed", help="Hide transforms that left the line as it was.")] = False,
+    changed: Annotated[bool, flag("Hide transforms that left the line as it was.", "--changed")] = False,
     trust: Trust = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each line on stdout.")] = False,
+    as_json: Annotated[bool, flag("Print a JSON object for each line on stdout.", "--json")] = False,
 ) -> None:
     """Show what each step does to the first lines of a task, before and after side by side.
 
@@ -45,16 +40,15 @@ def debug(
     from volt.stream.checking.trace import debug, debug_page
 
     check_one_for_stdout(json=as_json, html=is_stdout(html))
-    opening = Opening(config, sources or (), pipeline)
-    check_places([html], opening.files)
-    with open_stream(opening, choice, user_code=trust, n_workers=0) as stream:
+    check_places([html], source.files)
+    with source.open(user_code=trust, n_workers=0) as stream:
         check_places([html], stream.files)
         result = debug(stream, n_lines=lines)
         if as_json:
             for line in result:
                 print_json(line.to_json())
         if html is not None:
-            write_bytes(debug_page([*result], title=shown_path(config)).encode(), html)
+            write_bytes(debug_page([*result], title=shown_path(source.config)).encode(), html)
             say_written(html)
         elif not as_json:
             is_plain = output().color_system is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,16 +10,25 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from volt.errors import ConfigError, CorpusError
-from volt_cli.console import say
-from volt_cli.options import argument, input_paths, option, readable
+from volt_cli.console import warn
+from volt_cli.options import Config, Trust, argument, input_paths, option, readable
 
 if TYPE_CHECKING:
     from volt.stream.running.stream import Stream
 
 
-Settings = Annotated[
-    list[str] | None, option("KEY=VALUE", "Write this where the configuration has {{KEY}}; repeatable.", "--set")
-]
+Settings = Annotated[list[str] | None, option("KEY=VALUE", "Replace {{KEY}} in the file; may repeat.", "--set")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfigOptions:
+    config: Config
+    settings: Settings = None
+    trust: Trust = False
+
+    @property
+    def values(self) -> dict[str, str]:
+        return values_of(self.settings)
 
 
 @dataclass(frozen=True)
@@ -30,20 +38,15 @@ class TaskChoice:
     settings: Settings = None
     split: Annotated[
         Literal["train", "valid"],
-        typer.Option(help="valid: the tasks of that split, every line once, in order, without noise."),
+        typer.Option(help="valid: the tasks of that split, each line once, in order, without noise."),
     ] = "train"
-    task: Annotated[
-        list[str] | None, option("NAME", "This task alone; repeatable. With --split valid, one of any split.")
-    ] = None
+    task: Annotated[list[str] | None, option("NAME", "This task alone; may repeat. --split valid: of any split.")] = (
+        None
+    )
 
     @property
     def options(self) -> dict[str, Any]:
         return {"values": values_of(self.settings), "split": self.split, "tasks": self.task or None}
-
-    def refuse(self, name: object) -> None:
-        """Raise ConfigError if options need tasks or placeholders."""
-        if self.settings or self.task or self.split != "train":
-            raise ConfigError(f"{name}: a pipeline is not a configuration file; remove --set, --split and --task")
 
 
 def values_of(settings: list[str] | None) -> dict[str, str]:
@@ -63,9 +66,6 @@ def values_of(settings: list[str] | None) -> dict[str, str]:
             raise ConfigError(f"--set {setting}: {key} is given twice; remove one")
         result[key] = value
     return result
-
-
-_PIPELINES = "default, example, multistream and mtdata"
 
 
 def _is_pipeline(name: str | Path) -> bool:
@@ -89,19 +89,6 @@ def _readable(config: Path) -> Path | None:
         raise
 
 
-ConfigOrPipeline = Annotated[
-    Path,
-    argument(
-        "CONFIG|NAME",
-        f"A YAML file (`volt stream schema` documents every key), or a pipeline: {_PIPELINES}.",
-        callback=_readable,
-    ),
-]
-Sources = Annotated[
-    list[str] | None, argument("SOURCE", "Of a pipeline: files, folders or globs; of mtdata, names of data sets.")
-]
-
-
 @dataclass(frozen=True)
 class PipelineOptions:
     PANEL = "Pipelines"
@@ -110,30 +97,38 @@ class PipelineOptions:
     langs: Annotated[str, option("L1-L2", "The languages of mtdata's data sets, as in deu-eng.")] = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+@dataclass(frozen=True)
+class StreamOptions:
     """A configuration file, or a pipeline and its options."""
 
-    config: Path
-    sources: Sequence[str] = ()
-    options: PipelineOptions = PipelineOptions()
+    config: Annotated[
+        Path,
+        argument(
+            "CONFIG|NAME",
+            "A YAML file (see `volt stream schema`), or a pipeline: default, example, multistream or mtdata.",
+            callback=_readable,
+        ),
+    ]
+    choice: TaskChoice
+    pipeline: PipelineOptions
+    sources: Annotated[list[str] | None, argument("SOURCE", "Files, folders or globs; for mtdata, data sets.")] = None
 
     def __post_init__(self) -> None:
         from volt.stream.config.pipelines import PIPELINES
 
-        extra = [*self.sources[:1], *filter(None, (self.options.weights, self.options.langs))]
+        sources, weights = self.sources or [], self.pipeline.weights
+        extra = [*sources[:1], *filter(None, (weights, self.pipeline.langs))]
         if not self.is_pipeline and extra and not os.path.isdir(self.config):
             also = f"; to have the pipeline {self.config}, move the file" * (str(self.config) in PIPELINES)
             raise ConfigError(f"{self.config}: a file that names its own sources; remove {extra[0]}{also}")
-        if self.is_pipeline and self.sources and str(self.config) != "mtdata":
+        if self.is_pipeline and sources and str(self.config) != "mtdata":
             try:
-                input_paths([*self.sources])
+                input_paths(sources)
             except CorpusError:
-                weights = [source for source in self.sources if source.replace(".", "").isdecimal()]
-                if self.options.weights and weights:
-                    message = ",".join([self.options.weights, *weights])
-                    raise ConfigError(f"--weights takes one word; write --weights {message}") from None
-                raise
+                more = [source for source in sources if source.replace(".", "").isdecimal()]
+                if not (weights and more):
+                    raise
+                raise ConfigError(f"--weights takes one word; write --weights {','.join([weights, *more])}") from None
 
     @property
     def is_pipeline(self) -> bool:
@@ -143,44 +138,34 @@ class Opening:
     def files(self) -> list[Path]:
         return [] if self.is_pipeline else [self.config]
 
-    def stream(self, **options: Any) -> Stream:
-        from volt.stream.running.stream import Stream
-
-        if not self.is_pipeline:
-            return Stream.from_config(self.config, **options)
+    def open(self, *, rank: int | None = None, world: int | None = None, quiet: bool = False, **options: Any) -> Stream:
+        """Return the stream, and print its warnings unless quiet. Options that are None keep their defaults."""
         from volt.stream.config.pipelines import parsed_weights, pipeline_config
+        from volt.stream.reading.sampler import from_environment
+        from volt.stream.running.stream import Stream
+        from volt.stream.transforms.user_file import lead_descriptor
 
-        weights = parsed_weights(self.options.weights) if self.options.weights else ()
-        values = pipeline_config(str(self.config), self.sources, weights=weights, langs=self.options.langs)
-        options.pop("user_code", None)
-        return Stream(values.sources, policy=values.policy, files=values.files, **options)
-
-
-def open_stream(
-    opening: Opening, choice: TaskChoice, *, rank: int | None = None, world: int | None = None,
-    quiet: bool = False, **options: Any,
-) -> Stream:  # fmt: skip
-    """Return the stream, and print its warnings unless quiet. Options that are None keep their defaults."""
-    from volt.stream.reading.sampler import from_environment
-    from volt.stream.transforms.user_file import lead_descriptor
-
-    if (rank is None) != (world is None):
-        raise ConfigError("--rank and --world work only together; give both or neither")
-    stored = from_environment() if rank is None or world is None else (rank, world)
-    inputs = {name: value for name, value in options.items() if value is not None}
-    if opening.is_pipeline:
-        choice.refuse(opening.config)
-    else:
-        inputs |= choice.options
-    lead_descriptor()
-    stream = opening.stream(rank=stored[0], world=stored[1], **inputs)
-    if not quiet:
-        say_warnings(stream)
-    return stream
+        if (rank is None) != (world is None):
+            raise ConfigError("--rank and --world work only together; give both or neither")
+        rank, world = from_environment() if rank is None or world is None else (rank, world)
+        lead_descriptor()
+        inputs = {"rank": rank, "world": world, **{name: value for name, value in options.items() if value is not None}}
+        if self.is_pipeline:
+            if self.choice.settings or self.choice.task or self.choice.split != "train":
+                raise ConfigError(f"{self.config}: a pipeline has no tasks; remove --set, --split and --task")
+            weights = parsed_weights(self.pipeline.weights) if self.pipeline.weights else ()
+            values = pipeline_config(str(self.config), self.sources or (), weights=weights, langs=self.pipeline.langs)
+            inputs.pop("user_code", None)
+            stream = Stream(values.sources, policy=values.policy, files=values.files, **inputs)
+        else:
+            stream = Stream.from_config(self.config, **inputs, **self.choice.options)
+        if not quiet:
+            say_warnings(stream)
+        return stream
 
 
 def say_warnings(stream: Stream) -> None:
     from volt.stream.config.configuration import warnings_of
 
     for warning in warnings_of(source.source for source in stream.sources):
-        say(warning, mark="warning", style="bold yellow")
+        warn(warning)

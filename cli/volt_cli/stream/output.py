@@ -23,13 +23,13 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from volt.errors import ConfigError, StreamError, quoted, shown_path, unreadable
-from volt.files.atomic import identity
+from volt.files.atomic import check_writable, identity
 from volt.files.paths import is_file
 from volt.files.small_files import read_bytes
 from volt_cli.console import Phases, say
+from volt_cli.io import is_stdout
+from volt_cli.options import flag
 from volt_cli.process import Ended
 
 if TYPE_CHECKING:
@@ -42,9 +42,7 @@ _SHOWN = 100  # bytes of what the consumer wrote
 _SKIPPED = 1 << 16  # lines between two looks at how far skipping has come
 
 
-Force = Annotated[
-    bool, typer.Option("--force", help="Start anew, and replace the position of an earlier run in --state.")
-]
+Force = Annotated[bool, flag("Start anew, and replace the position of an earlier run in --state.", "--force")]
 
 
 def check_kept(
@@ -63,14 +61,21 @@ def check_kept(
     except (StreamError, ValueError, RecursionError, TypeError, KeyError):
         n = None
     if not isinstance(n, int):
-        raise ConfigError(
-            f"--state {shown_path(state)}: exists, but contains no position; name another, or add --force"
-        )
+        raise ConfigError(f"--state {shown_path(state)}: exists, but contains no position; name another or add --force")
     if n:
         raise ConfigError(
             f"--state {shown_path(state)}: contains the position of an earlier run, after {unit} {n:,}; "
             "add --resume to continue there, or --force to start anew"
         )
+
+
+def check_files(content: str, **paths: Path | None) -> None:
+    """Raise ConfigError if a file cannot be written. content: what goes to stdout"""
+    for name, path in paths.items():
+        if is_stdout(path):
+            raise ConfigError(f"--{name} {path}: stdout is for {content}; name a file")
+        if path is not None:
+            check_writable(path)
 
 
 def parsed(text: bytes) -> int | None:
@@ -95,9 +100,7 @@ class Consumer:
             try:
                 os.fstat(self.descriptor)
             except OSError:
-                raise ConfigError(
-                    f"--ack {source}: this descriptor is not open; redirect it, as in {source}<fifo"
-                ) from None
+                raise ConfigError(f"--ack {source}: descriptor is not open; redirect it, as in {source}<fifo") from None
 
     def look(self) -> int | None:
         """Return how many lines it has reported."""
@@ -148,9 +151,7 @@ class Positions:
                 while (left := used - self._stream.n) and self._stream.skip(min(left, _SKIPPED)):
                     advance(self._stream.n - first)
             if self._stream.n < used:
-                raise StreamError(
-                    f"--ack: {used} lines are reported as used, but the stream ends after {self._stream.n}"
-                )
+                raise StreamError(f"--ack: {used} lines are reported, but the stream ends after {self._stream.n}")
         self.first = self._stream.n
 
     def save(self, n_left: int) -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +17,22 @@ import typer
 from volt.display import counted
 from volt.errors import ConfigError, OutputError, StreamError, reason, shown_path
 from volt.files.paths import exists
-from volt_cli.console import Phases, loading, prepare_kernels, say
-from volt_cli.io import check_places, is_stdout
-from volt_cli.options import NoUserCode, Quiet, Rank, Seed, Workers, World, option
+from volt_cli.console import Phases, loading, prepare_kernels, say, warn
+from volt_cli.io import check_places
+from volt_cli.options import Quiet, Rank, Seed, Workers, World, flag, option
 from volt_cli.process import Ended
-from volt_cli.stream.opening import ConfigOrPipeline, Opening, PipelineOptions, Sources, TaskChoice, open_stream
-from volt_cli.stream.output import Consumer, Force, Outlet, Positions, Signals, check_kept, own_stdout, stdout_is_open
+from volt_cli.stream.opening import StreamOptions
+from volt_cli.stream.output import (
+    Consumer,
+    Force,
+    Outlet,
+    Positions,
+    Signals,
+    check_files,
+    check_kept,
+    own_stdout,
+    stdout_is_open,
+)
 
 if TYPE_CHECKING:
     from volt.stream.running.stream import Stream
@@ -31,57 +41,34 @@ if TYPE_CHECKING:
 _FIRST = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A line to log. number: from 0"""
-
-    number: int
-    place: str
-    line: bytes
-
-
-def blocks_and_samples(stream: Stream, *, limit: int | None, every: int | None) -> Iterator[tuple[bytes, Seen | None]]:
-    """Yield the stream's lines in blocks that end before and after each line to log.
+def blocks_and_places(stream: Stream, *, limit: int | None, every: int | None) -> Iterator[tuple[bytes, str]]:
+    """Yield the stream's lines in blocks, and the place of each line to log; other places are empty.
 
     every: log the first five lines and each Nth; None logs none
     """
     if every is None:
-        yield from ((data, None) for data in stream.blocks(limit=limit))
+        yield from ((data, "") for data in stream.blocks(limit=limit))
         return
     end = None if limit is None else stream.n + limit
     while end is None or stream.n < end:
         due = stream.n if stream.n < _FIRST else stream.n + every - 1 - stream.n % every
         for data in stream.blocks(limit=(due if end is None else min(due, end)) - stream.n):
-            yield data, None
+            yield data, ""
         if stream.n == end or (place := stream.place()) is None:
             return
         number, address, inside = place
         source, (epoch, start, *_) = stream.sources[number].name, address.part
         where = f"{source}, epoch {epoch}, block at {start}, chunk {address.chunk}, place {inside}"
-        number = stream.n
         for data in stream.blocks(limit=1):
-            yield data, Seen(number, where, data)
+            yield data, where
 
 
-class LineSampler:
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        if path is not None:
-            self._write(b"", "wb")
-
-    def add(self, seen: Seen) -> None:
-        """Log a line on stderr, and append it to the file."""
-        say(f"line {seen.number:,} ({seen.place}): {seen.line.decode(errors='replace').rstrip()}")
-        if self._path is not None:
-            self._write(seen.line, "ab")
-
-    def _write(self, data: bytes, mode: str) -> None:
-        assert self._path is not None
-        try:
-            with self._path.open(mode) as file:
-                file.write(data)
-        except OSError as error:
-            raise OutputError(f"--sample {self._path}: {reason(error)}; name another file") from None
+def _write_sample(path: Path, data: bytes, mode: str) -> None:
+    try:
+        with path.open(mode) as file:
+            file.write(data)
+    except OSError as error:
+        raise OutputError(f"--sample {path}: {reason(error)}; name another file") from None
 
 
 _MOST_SOURCES = 5  # that the summary names
@@ -94,7 +81,7 @@ class StateOptions:
     state: Annotated[Path | None, option("FILE", "Save the state here, regularly and at the end.")] = None
     state_every: Annotated[int, option("N", "Lines between two states, at least; whole blocks are written.")] = 100_000
     from_state: Annotated[Path | None, option("FILE", "Start where this state was saved.")] = None
-    resume: Annotated[bool, typer.Option("--resume", help="Continue from --state, if it exists, and --ack.")] = False
+    resume: Annotated[bool, flag("Continue from --state, if it exists, and --ack.", "--resume")] = False
     force: Force = False
     ack: Annotated[
         str | None,
@@ -121,21 +108,20 @@ class StateOptions:
 
 
 def run(
-    config: ConfigOrPipeline,
-    pipeline: PipelineOptions,
+    source: StreamOptions,
     states: StateOptions,
-    choice: TaskChoice,
-    sources: Sources = None,
     limit: Annotated[int | None, option("N", "Lines to write in this run; default: no limit.")] = None,
     workers: Workers = None,
     seed: Seed = None,
     rank: Rank = None,
     world: World = None,
     summary: Annotated[Path | None, option("FILE", "Write the metrics at the end here, as JSON.")] = None,
-    no_user_code: NoUserCode = False,
+    no_user_code: Annotated[
+        bool, flag("Refuse configurations that name Python files to run.", "--no-user-code")
+    ] = False,
     log_every: Annotated[int | None, option("N", "Show every Nth line, and the first five, on stderr.", min=1)] = None,
     sample: Annotated[Path | None, option("FILE", "Write the lines that are shown here, too.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Report as JSON, at the end and on SIGUSR1.")] = False,
+    as_json: Annotated[bool, flag("Report as JSON, at the end and on SIGUSR1.", "--json")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the stream's lines to stdout.
@@ -147,8 +133,7 @@ def run(
     SIGUSR1 reports on stderr, as the end does. SIGINT and SIGTERM end the run at a line end, with its state saved.
     """
     _check(limit, states, summary, sample, log_every)
-    opening = Opening(config, sources or (), pipeline)
-    _check_files(opening.files, states, [summary, sample])
+    _check_files(source.files, states, [summary, sample])
     if sample is not None and log_every is None:
         raise ConfigError("--sample needs --log-every; choose the lines to save")
     consumer = Consumer(states.ack)
@@ -160,8 +145,8 @@ def run(
         stdout = identity(STDOUT)
         out = stack.enter_context(own_stdout())
         options = {"rank": rank, "world": world, "n_workers": workers, "seed": seed, "user_code": not no_user_code}
-        stream = stack.enter_context(open_stream(opening, choice, quiet=quiet, **options))
-        _check_files([*opening.files, *stream.files], states, [summary, sample, stream.policy.quarantine])
+        stream = stack.enter_context(source.open(quiet=quiet, **options))
+        _check_files([*source.files, *stream.files], states, [summary, sample, stream.policy.quarantine])
         for path in stream.files if stdout is not None else ():
             if identity(path) == stdout:
                 raise ConfigError(
@@ -169,21 +154,18 @@ def run(
                 )
         positions = _restored(stream, consumer, states, quiet=quiet)
         if stream.n == 0 and is_held(quarantine := stream.policy.quarantine) and not quiet:
-            say(
-                f"{quarantine}: contains unfit lines of earlier runs, and this run appends; to have only new ones, "
-                "remove it",
-                mark="warning",
-                style="bold yellow",
-            )
+            warn(f"{quarantine}: contains unfit lines of earlier runs; this run appends to it, unless you remove it")
         with loading():
             from volt.kernels.warmup import missing
         if missing("stream"):  # otherwise, the loops that this stream needs load on demand
             prepare_kernels(Phases(quiet=quiet), "stream")
+        if sample is not None:
+            _write_sample(sample, b"", "wb")
         running = _Run(
-            stream, positions, consumer, signals, out=out, every=states.state_every, summary=summary, quiet=quiet,
+            stream, positions, consumer, signals, out, states.state_every, summary=summary, sample=sample, quiet=quiet,
             as_json=as_json,
         )  # fmt: skip
-        status = running.go(limit=limit, log_every=log_every, samples=LineSampler(sample))
+        status = running.go(limit=limit, log_every=log_every)
         if running.interrupted:  # what is being computed is not waited for
             sys.stdout.flush()
             sys.stderr.flush()
@@ -195,23 +177,15 @@ def run(
 def _check(
     limit: int | None, states: StateOptions, summary: Path | None, sample: Path | None, log_every: int | None
 ) -> None:
-    from volt.files.atomic import check_writable
-
     if (limit is not None and limit < 0) or states.state_every < 1:
-        raise ConfigError(
-            f"--limit {limit} --state-every {states.state_every}: give a limit from 0, and every 1 or more lines"
-        )
+        raise ConfigError(f"--limit {limit} --state-every {states.state_every}: give 0 or more lines, and 1 or more")
     if not stdout_is_open():
         raise OutputError("stdout is closed, but the lines go there; send them to a file or a pipe")
     if states.resume and states.state is None and states.ack is None:
         raise ConfigError("--resume needs --state or --ack; name the file to continue from")
     if states.accept and not (states.resume or states.from_state):
         raise ConfigError("--accept needs --from-state or --resume; name the state to continue from")
-    for name, path in (("--state", states.state), ("--summary", summary), ("--sample", sample)):
-        if is_stdout(path):
-            raise ConfigError(f"{name} {path}: stdout is for the lines; name a file")
-        if path is not None:
-            check_writable(path)
+    check_files("the lines", state=states.state, summary=summary, sample=sample)
 
 
 def _check_files(read: Sequence[str | Path], states: StateOptions, written: Sequence[str | Path | None]) -> None:
@@ -238,41 +212,38 @@ def _restored(stream: Stream, consumer: Consumer, states: StateOptions, *, quiet
         positions.skip_used(quiet=quiet)
     elif consumer.look():
         raise StreamError(
-            f"--ack: {consumer.used} lines are said to be used, but the stream starts; "
-            "remove the file, or continue with --resume or --from-state"
+            f"--ack: {consumer.used} lines are reported as used, but the stream starts anew; "
+            "continue with --resume or --from-state, or remove the file"
         )
     return positions
 
 
+@dataclass
 class _Run:
-    def __init__(
-        self,
-        stream: Stream,
-        positions: Positions,
-        consumer: Consumer,
-        signals: Signals,
-        *,
-        out: int,
-        every: int,
-        summary: Path | None,
-        quiet: bool,
-        as_json: bool,
-    ) -> None:
-        self._stream, self._positions, self._signals = stream, positions, signals
-        self._every, self._summary, self._quiet, self._as_json = every, summary, quiet, as_json
-        self._saved, self._has_ended = positions.first, False
-        listen: dict[int, Callable[[], bool]] = {}
-        if consumer.descriptor is not None:
-            listen[consumer.descriptor] = consumer.listen
-        self._acknowledged, self.interrupted = consumer.speaks, False
-        self._outlet = Outlet(out, signals, listen=listen, every=self._attend)
+    """Write a stream's lines to the descriptor `out`. every: lines between two states"""
 
-    def go(self, *, limit: int | None, log_every: int | None, samples: LineSampler) -> int:
+    stream: Stream
+    positions: Positions
+    consumer: Consumer
+    signals: Signals
+    out: int
+    every: int
+    summary: Path | None
+    sample: Path | None
+    quiet: bool
+    as_json: bool
+
+    def __post_init__(self) -> None:
+        self.saved, self.has_ended, self.interrupted = self.positions.first, False, False
+        listen = {} if (source := self.consumer.descriptor) is None else {source: self.consumer.listen}
+        self.outlet = Outlet(self.out, self.signals, listen=listen, every=self._attend)
+
+    def go(self, *, limit: int | None, log_every: int | None) -> int:
         """Write lines until the limit or any end; return the exit status."""
-        self._signals.running = True
+        self.signals.running = True
         try:
-            self._write(blocks_and_samples(self._stream, limit=limit, every=log_every), samples)
-            self._has_ended = not self._signals.stop and (limit is None or self._outlet.n_lines < limit)
+            self._write(blocks_and_places(self.stream, limit=limit, every=log_every))
+            self.has_ended = not self.signals.stop and (limit is None or self.outlet.n_lines < limit)
         except BrokenPipeError:
             pass  # the reader has had enough
         except (KeyboardInterrupt, Ended):
@@ -284,62 +255,64 @@ class _Run:
             self._finish()
             raise
         finally:
-            self._outlet.close()
+            self.outlet.close()
         self._finish()
-        if self._signals.stop:
-            say(f"stopped by {signal.Signals(self._signals.stop).name} after line {self._left:,}")
-            return 128 + self._signals.stop
+        if self.signals.stop:
+            say(f"stopped by {signal.Signals(self.signals.stop).name} after line {self._left:,}")
+            return 128 + self.signals.stop
         return 0
 
     @property
     def _left(self) -> int:
-        return self._positions.first + self._outlet.n_lines
+        return self.positions.first + self.outlet.n_lines
 
-    def _write(self, blocks: Iterator[tuple[bytes, Seen | None]], samples: LineSampler) -> None:
-        self._positions.save(self._left)
+    def _write(self, blocks: Iterator[tuple[bytes, str]]) -> None:
+        self.positions.save(self._left)
         while True:
-            self._positions.prepare(self._left)
-            with self._signals.computing():
-                data, seen = next(blocks, (None, None))
-            if data is None or not self._outlet.write(data):
+            self.positions.prepare(self._left)
+            with self.signals.computing():
+                data, place = next(blocks, (None, ""))
+            if data is None or not self.outlet.write(data):
                 return
-            if seen is not None:
-                samples.add(seen)
+            if place:
+                say(f"line {self._left - 1:,} ({place}): {data.decode(errors='replace').rstrip()}")
+                if self.sample is not None:
+                    _write_sample(self.sample, data, "ab")
             self._save_if_due()
 
     def _save_if_due(self) -> None:
-        if self._acknowledged or self._left - self._saved >= self._every:
-            self._saved = self._left
-            self._positions.save(self._left)
+        if self.consumer.speaks or self._left - self.saved >= self.every:
+            self.saved = self._left
+            self.positions.save(self._left)
 
     def _attend(self) -> None:
-        if self._signals.report:
-            self._signals.report = False
+        if self.signals.report:
+            self.signals.report = False
             self._report()
         self._save_if_due()
 
     def _finish(self) -> None:
         if self.interrupted:
-            self._positions.save_prepared()
+            self.positions.save_prepared()
         else:
-            self._positions.save(self._left)
-        if self._summary is not None:
+            self.positions.save(self._left)
+        if self.summary is not None:
             from volt.files.atomic import write_atomic
 
-            with write_atomic(self._summary) as file:
+            with write_atomic(self.summary) as file:
                 file.write((json.dumps(self._metrics(), indent=1, ensure_ascii=False) + "\n").encode())
-        if not self._quiet:
+        if not self.quiet:
             self._report()
 
     def _report(self) -> None:
-        if self._as_json:
+        if self.as_json:
             os.write(sys.stderr.fileno(), (json.dumps(self._metrics(), ensure_ascii=False) + "\n").encode())
         else:
             say(self._sentence())
 
     def _sentence(self) -> str:
-        result, n = self._stream.summary(), self._outlet.n_lines
-        message = counted(n, "line") + f", {self._left:,} over all runs" * (self._positions.first > 0)
+        result, n = self.stream.summary(), self.outlet.n_lines
+        message = counted(n, "line") + f", {self._left:,} over all runs" * (self.positions.first > 0)
         if n and result.seconds:
             message += f", in {result.seconds:,.1f} s ({n / result.seconds:,.0f} per second)"
         if len(result.sources) > 1:
@@ -349,7 +322,7 @@ class _Run:
         if result.n_faults:
             reasons = ", ".join(f"{reason} {count:,}" for reason, count in result.reasons.items())
             message += f"; {result.n_faults:,} of {counted(result.n_read, 'line')} read are unfit ({reasons})"
-        return message + "; the stream has ended" * self._has_ended
+        return message + "; the stream has ended" * self.has_ended
 
     def _metrics(self) -> dict[str, Any]:
-        return {**self._stream.summary().to_json(), "n_written": self._outlet.n_lines}
+        return {**self.stream.summary().to_json(), "n_written": self.outlet.n_lines}

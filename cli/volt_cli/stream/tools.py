@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Annotated
 
 from volt.display import counted
 from volt.errors import ConfigError
-from volt_cli.console import Phases, loading, prepare_kernels, print_json, say
-from volt_cli.io import check_place, check_places, is_stdout, say_written, write_bytes
-from volt_cli.options import Json, Quiet, Trust, Workers, argument, option, readable
-from volt_cli.stream.opening import (
-    ConfigOrPipeline,
-    Opening,
-    PipelineOptions,
-    Settings,
-    Sources,
-    TaskChoice,
-    open_stream,
-    values_of,
-)
+from volt_cli.console import Phases, loading, prepare_kernels, print_json, say, warn
+from volt_cli.io import check_outputs, check_places, is_stdout, say_written, write_bytes
+from volt_cli.options import Json, Quiet, Trust, Workers, argument, flag, option, readable
+from volt_cli.stream.opening import Settings, StreamOptions, values_of
 
 
 def import_dynamicdata(
@@ -44,8 +32,7 @@ def import_dynamicdata(
     from volt.files.small_files import read_text
     from volt.stream.config.dynamicdata import imported
 
-    check_places([out], [config])
-    check_place(out)
+    check_outputs({"output": out}, [config])
     folder = "" if is_stdout(out) else out.parent
     result = imported(
         read_text(config, kind=ConfigError), path=str(config), values=values_of(settings), folder=folder,
@@ -54,15 +41,12 @@ def import_dynamicdata(
     write_bytes(result.text.encode(), out)
     if not quiet:
         for note in result.notes:
-            say(note, mark="note", style="bold yellow")
+            warn(note, mark="note")
         say_written(out, f"next: volt stream preview {out}" if not is_stdout(out) else "")
 
 
 def vocabulary(
-    config: ConfigOrPipeline,
-    choice: TaskChoice,
-    pipeline: PipelineOptions,
-    sources: Sources = None,
+    source: StreamOptions,
     out: Annotated[Path, option("FILE", "Where to write, or - for stdout.", "-o", "--output")] = Path("-"),
     lines: Annotated[int, option("N", "Number of lines of the stream to count.", min=1)] = 1_000_000,
     top: Annotated[int | None, option("N", "Number of tokens to keep, including special ones.", min=1)] = None,
@@ -75,15 +59,13 @@ def vocabulary(
     The most frequent come first. Tokens that transforms add, such as language tags, are all listed, even with count 0.
     `volt import --merges`, switchout, insertion and wb_noise read such files.
     """
-    opening = Opening(config, sources or (), pipeline)
-    check_places([out], opening.files)
-    check_place(out)
+    check_outputs({"output": out}, source.files)
     with loading():
         from volt.stream.checking.subword_counts import count_subwords
 
     phases = Phases(quiet=quiet)
     prepare_kernels(phases, "stream")
-    with open_stream(opening, choice, user_code=trust, rank=0, world=1, n_workers=workers, quiet=quiet) as stream:
+    with source.open(user_code=trust, rank=0, world=1, n_workers=workers, quiet=quiet) as stream:
         check_places([out], stream.files)
         with phases.phase("count subwords", total=lines, unit="lines") as advance:
             result = count_subwords(stream, n_lines=lines, progress=advance)
@@ -98,7 +80,7 @@ _DAYS = 30.0
 
 def cache(
     folder: Annotated[Path | None, argument("FOLDER", "A cache; default: that in your own cache folder.")] = None,
-    prune: Annotated[bool, typer.Option("--prune", help="Remove unused files.")] = False,
+    prune: Annotated[bool, flag("Remove unused files.", "--prune")] = False,
     days: Annotated[float | None, option("N", "With --prune: days until a file counts as unused; default: 30.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -132,7 +114,8 @@ def merge_states(
     N prints the number.
     """
     from volt.stream.running.checkpoint import load_state, save_state
-    from volt.stream.running.resharding import merge_states
+    from volt.stream.running.resharding import merge_states, rank_state
+    from volt.stream.running.state import State
 
     check_places([out], states)
     merged = merge_states([load_state(state) for state in states])
@@ -141,17 +124,8 @@ def merge_states(
     else:
         save_state(merged, out)
         say(f"wrote {out}: {counted(len(states), 'state')}, {counted(merged['n'], 'line')}")
-    for line in _begins(merged, world) if world else ():
-        say(line)
-
-
-def _begins(merged: dict[str, Any], world: int) -> Iterator[str]:
-    """Yield at which line new ranks continue."""
-    from volt.stream.running.resharding import rank_state
-    from volt.stream.running.state import State
-
-    state = State.from_json(merged)
-    for n, group in groupby(range(world), key=lambda rank: rank_state(state, rank, world).n):
+    n_ranks, state = world or 0, State.from_json(merged)
+    for n, group in groupby(range(n_ranks), key=lambda rank: rank_state(state, rank, n_ranks).n):
         ranks = list(group)
         who = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]} to {ranks[-1]}"
-        yield f"{who} of {world}: on from line {n:,}; count from {n} for --ack"
+        say(f"{who} of {world}: on from line {n:,}; count from {n} for --ack")
