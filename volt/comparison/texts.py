@@ -101,7 +101,7 @@ def match_names(names: Sequence[str], heldout: Sequence[NamedText]) -> tuple[tup
 
 
 def unseen_characters(seen: Sequence[NamedText], heldout: NamedText) -> str | None:
-    """Return a sentence on a held-out text's characters that training texts lack, unless they are rare."""
+    """Return a sentence about a held-out text's characters that no training text has; None if they are rare."""
     known, occurrences = set("".join(chain.from_iterable(text.counts.words for text in seen))), heldout.characters
     unseen = {character: count for character, count in occurrences.items() if character not in known}
     share = sum(unseen.values()) / max(1, occurrences.total())

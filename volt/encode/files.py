@@ -268,7 +268,7 @@ def _refuse_pipe(output: Path, job: EncodeJob) -> None:
 
 
 def outputs_of(paths: Iterable[str], folder: Path, ending: str) -> dict[str, Path]:
-    """Return the output of each file in a folder. Raises ConfigError if two would share one."""
+    """Return each file's path in the output folder. Raises ConfigError if two files would have the same one."""
     outputs, taken = dict[str, Path](), set[Path]()
     for path in paths:
         name = name_of(path)

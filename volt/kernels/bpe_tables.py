@@ -183,7 +183,7 @@ def filled(n_pairs: int, results: IntArray, enter: Callable[[Merges], bool], *, 
         if enter(merges):
             return merges
         n_slots *= 2
-    raise ValueError("the pairs of these merges share their slots at every size")
+    raise ValueError("no size of the hash table gives each pair of these merges a slot of its own")
 
 
 def pairs_met(merges: Merges) -> tuple[IntArray, IntArray, IntArray]:

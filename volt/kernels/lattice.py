@@ -155,7 +155,10 @@ def draw_paths(
     symbols: IntArray, codes: IdArray, ends: LongArray, trie: Trie, states: LongArray, lattice: Lattice, out: IntArray,
     out_ends: LongArray,
 ) -> int:  # fmt: skip
-    """Write the pieces of lines, −1 − code for an unknown character, and each line's end. Return their number."""
+    """Draw a path for each line; write its pieces and their end. An unknown character is −(code + 1).
+
+    Returns the number of pieces.
+    """
     n_out = start = 0
     for line in range(len(ends)):
         n = ends[line] - start

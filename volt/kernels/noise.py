@@ -219,8 +219,10 @@ def change_marks(
 ) -> None:  # fmt: skip
     """Write values with some punctuation marks removed, or with a full stop added.
 
-    drop: the probability that a mark is dropped;  final: that a final mark is, or a missing full stop added
-    kinds: (65,536,) code point → MARK; INNER for one that stays between letters; FINAL; WIDE before a wide stop
+    drop: the probability of dropping a mark
+    final: the probability of dropping the marks at the end of a value or, if it has none, of adding a full stop
+    kinds: (65,536,), code point → bits: MARK, punctuation; INNER, a mark that stays between letters; FINAL, a mark
+        that ends a sentence; WIDE, a character after which the added full stop is "。"
     """
     at = 0
     for i in range(len(starts)):

@@ -265,7 +265,7 @@ class _Run:
         self._rows = list[Paced]()
 
     def go(self, phases: Phases) -> BatchReport:
-        """Run the steps to their number, their end or a signal."""
+        """Run the requested number of steps, or until the steps end or a signal arrives."""
         with phases.phase("run steps", total=self._n, unit="steps") as advance:
             try:
                 for number in range(1, self._n + 1):

@@ -179,7 +179,9 @@ def test_inputs_are_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(made.paths[0])
     for path in (made.paths[0], f"{tmp_path}/s/../s/auto_en/00000.mono", f"{tmp_path}/link"):
         task = Task("auto_en", "mono", (Input("i", (("mono", path),)),))
-        with pytest.raises(ConfigError, match=r": is in .*auto_en, which is written; name another folder"):
+        with pytest.raises(
+            ConfigError, match=r": is an input, but lies in the output folder .*auto_en; name another folder"
+        ):
             shard([task], tmp_path / "s", compress="none")
     assert Path(made.paths[0]).read_bytes() == b"x\n"
 

@@ -163,7 +163,9 @@ def two_parts(piece: str) -> Iterator[tuple[str, str]]:
 
 
 def merges_that_make(pieces: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield merges that make each piece, from left to right, of the longest strings made before.
+    """Yield merges that build each piece from left to right.
+
+    Each merge appends the longest string that an earlier merge made, or one character if there is none.
 
     >>> list(merges_that_make(["lo", "lower"]))
     [('l', 'o'), ('lo', 'w'), ('low', 'e'), ('lowe', 'r')]

@@ -271,7 +271,7 @@ def _words(model: Any, texts: Sequence[str]) -> WordScheme:
 
 
 def _separated(name: str, table: bytes) -> str:
-    """Return the pre-tokenizer for words between spaces: all kinds of spaces, if each becomes U+0020."""
+    """Return the pre-tokenizer that splits at all kinds of spaces, if the model makes each U+0020; else at U+0020."""
     if name.startswith("nmt_") or all(charsmap.find(table, space) == " " for space in SPLIT_SPACE if space != " "):
         return "whitespace"
     return writing.ONLY_SPACES

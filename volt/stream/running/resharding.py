@@ -139,8 +139,10 @@ def rank_state(merged: State, rank: int, world: int) -> State:
 
 
 def _divided(totals: Mapping[str, int], rank: int, world: int) -> dict[str, int]:
-    """Split each total between ranks and return this rank's shares. Each share, and each rank's sum of shares, differs
-    by at most one between ranks."""
+    """Split each total between ranks, and return this rank's shares.
+
+    The shares of a total differ by at most one between two ranks, and so do the sums of all their shares.
+    """
     result, before = dict[str, int](), 0
     for name, total in totals.items():
         result[name] = (total + world - 1 - (rank - before) % world) // world

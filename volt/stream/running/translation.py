@@ -112,14 +112,16 @@ class Translation:
         return self._after.lines(lines)
 
     def input_blocks(self, blocks: Iterable[Block]) -> Iterator[bytes]:
-        """Yield `input` for files, block by block, up to the first refused line.
+        """Convert files as `input` converts lines, and yield the result block by block.
+
+        Raises StreamError at the first refused line, after the lines before it.
 
         blocks: the result of `volt.files.blocks.read_blocks`
         """
         return self._before.blocks(blocks)
 
     def output_blocks(self, blocks: Iterable[Block]) -> Iterator[bytes]:
-        """Yield `output` for files, as `input_blocks` does.
+        """Convert files as `output` converts lines, and yield the result block by block.
 
         blocks: the result of `volt.files.blocks.read_blocks`
         """

@@ -231,7 +231,8 @@ def _refuse_inputs(folder: Path, read: Iterable[str]) -> None:
     for path in (path for path in read if not url_of(path)):
         in_real_folder = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
         if in_real_folder.startswith(place) or os.path.realpath(path).startswith(place):
-            raise ConfigError(f"{shown_path(path)}: is in {shown_path(folder)}, which is written; name another folder")
+            output = f"the output folder {shown_path(folder)}"
+            raise ConfigError(f"{shown_path(path)}: is an input, but lies in {output}; name another folder")
 
 
 def _refuse_others(folder: Path) -> None:

@@ -171,7 +171,9 @@ def read_encoder(path: Path) -> Encoder:
 def read_sentencepiece_segmenter(path: Path) -> SentencePieceSegmenter:
     model = sentencepiece.read_model(path)
     if model.proto.trainer_spec.model_type != UNIGRAM:
-        raise VocabularyError(f"{shown_path(path)}: no unigram model, so it has one segmentation of a word; give one")
+        raise VocabularyError(
+            f"{shown_path(path)}: not a unigram model, so a word has only one segmentation; give a unigram model"
+        )
     assert isinstance(model.sampler, UnigramSampler)
     return SentencePieceSegmenter(model.sampler.best, fingerprint=model.fingerprint)
 

@@ -134,7 +134,7 @@ class _Ways:
         return np.array(self._next[self._start][: self._end]) > 0
 
     def match(self, texts: TokenTexts, columns: NDArray[np.uint8]) -> Flags:
-        """Return which tokens are part of a match. columns: (n_characters,) uint8, their classes."""
+        """Return which tokens are part of a match. columns: (n_characters,) uint8, the class of each character."""
         names, moves = self._all_at_once
         after, before = texts.behind_part, texts.before_part
         step, place = (1, texts.starts) if not self._is_backward else (-1, texts.starts + texts.lengths - 1)
