@@ -127,16 +127,16 @@ def collate(
         return _laid_out(samples, name, chosen, places, (len(chosen), wide), pad=pads[name], kind=kind, eos=eos)
 
     output = side(target, left=left_pad_target, eos=end)
-    batch = {
-        "id": samples.numbers[chosen], "nsentences": len(chosen), "ntokens": int(output.lengths.sum()),
-        "net_input": {"src_tokens": output.before, "src_lengths": output.lengths},
-        "target": output.tokens, "tgt_mask": output.mask,
-    }  # fmt: skip
     if source == target:
-        return batch
-    inputs = side(source, left=left_pad_source)
-    net_input = {"src_tokens": inputs.tokens, "src_lengths": inputs.lengths, "prev_output_tokens": output.before}
-    return {**batch, "net_input": net_input, "src_mask": inputs.mask}
+        masks, net_input = {}, {"src_tokens": output.before, "src_lengths": output.lengths}
+    else:
+        inputs = side(source, left=left_pad_source)
+        masks = {"src_mask": inputs.mask}
+        net_input = {"src_tokens": inputs.tokens, "src_lengths": inputs.lengths, "prev_output_tokens": output.before}
+    return {
+        "id": samples.numbers[chosen], "nsentences": len(chosen), "ntokens": int(output.lengths.sum()),
+        "net_input": net_input, "target": output.tokens, **masks, "tgt_mask": output.mask,
+    }  # fmt: skip
 
 
 def collate_packed(
