@@ -80,9 +80,8 @@ def count_words(
     sources = _paths(sources)
     about_to_use_polars()
     arguments.choice(errors, "errors", get_args(Errors))
-    min_count, block_size = (
-        arguments.whole(number, name, low=1) for number, name in ((min_count, "min_count"), (block_size, "block_size"))
-    )
+    min_count = arguments.whole(min_count, "min_count", low=1)
+    block_size = arguments.whole(block_size, "block_size", low=1)
     word_settings = as_normalizer(normalizer), as_pretokenizer(pretokenizer)
     most = checked_max_line(max_line)
     in_order = map is builtins.map

@@ -264,9 +264,8 @@ def _can_be_empty(node: Node) -> bool:
 
 
 def _parse_counts(cursor: PatternReader) -> tuple[int, int | None] | None:
-    for sign, counts in _COUNTS.items():
-        if cursor.take(sign):
-            return counts
+    if sign := cursor.take_match(r"[?*+]"):
+        return _COUNTS[sign[0]]
     if not cursor.sees("{"):
         return None
     place, result = cursor.place, cursor.take_match(r"\{([0-9]{1,9})(?:(,)([0-9]{1,9})?)?\}")
@@ -300,13 +299,10 @@ def _parse_part(cursor: PatternReader) -> Node:
 
 def _parse_group(cursor: PatternReader) -> Node:
     start, ignored_case = cursor.place, cursor.ignores_case
-    for sign, negated in (("(?=", False), ("(?!", True)):
-        if cursor.take(sign):
-            return _look_ahead(_parse_inside(cursor, start), negated, cursor, start)
-    if cursor.take("(?i:"):
-        cursor.ignores_case = True
-    elif not cursor.take("(?:"):
-        cursor.take("(")
+    if cursor.take("(?=") or cursor.take("(?!"):
+        return _look_ahead(_parse_inside(cursor, start), cursor.pattern[start + 2] == "!", cursor, start)
+    cursor.ignores_case |= cursor.sees("(?i:")
+    cursor.take_match(r"\((\?i?:)?")
     result = _parse_inside(cursor, start)
     cursor.ignores_case = ignored_case
     return result
