@@ -81,10 +81,8 @@ def _cut(texts: TokenTexts, split: Split) -> Flags:
     if ways.leave_gaps:  # if nothing in a token matches, all of it may be in a gap
         forwards = Splitter.of(replace(split, from_end=False))
         matches = WordCutter(forwards, is_bytes=False, matches_only=True, reads_marks=False)
-        step = -1 if split.from_end else 1
-        cut[cut] = list(
-            map(bool, matches.cut_texts([texts.texts[place][::step] for place in np.flatnonzero(cut).tolist()]))
-        )
+        doubtful = [texts.texts[place] for place in np.flatnonzero(cut).tolist()]
+        cut[cut] = list(map(bool, matches.cut_texts([text[::-1] for text in doubtful] if split.from_end else doubtful)))
     return cut
 
 
