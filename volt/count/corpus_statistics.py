@@ -118,7 +118,7 @@ def checked_share(share: float, *, is_bytes: bool = False) -> float:
     if not 0 < share <= 1:
         raise ConfigError(f"coverage is {share:g}; give a share of all characters, above 0 and at most 1")
     if is_bytes and share < 1:
-        raise ConfigError(f"coverage is {share:g}, but 256 bytes spell every character; leave it out")
+        raise ConfigError(f"coverage is {share:g}, but 256 bytes spell every character; remove it")
     return share
 
 

@@ -61,7 +61,7 @@ class EncodeJob:
     def __post_init__(self) -> None:
         arguments.choice(self.form, "output", get_args(Output))
         if checked_separator(self.separator) and self.form != "pieces":
-            raise ConfigError("a separator goes with pieces; leave it out")
+            raise ConfigError("a separator works only with pieces; remove it")
         checked_threads(self.n_threads)
         Dropout.of(self.dropout, self.seed)
         checked_max_line(self.max_line)

@@ -49,7 +49,7 @@ class Rendering:
 
     def __init__(self, kind: Kind, tables: MergeTables, *, separator: str = "") -> None:
         if separator and tables.vocabulary.marker != "suffix":
-            raise ConfigError("a separator goes with pieces of a vocabulary whose marker is suffix; leave it out")
+            raise ConfigError("a separator works only with pieces of a vocabulary whose marker is suffix; remove it")
         self._kind, self._tables, self._separator = kind, tables, separator
         self.dtype, ids = np.dtype(np.int32 if kind == "ids" else np.uint8), tables.vocabulary.ids
         are_ids, retained, are_atoms = kind == "ids", tables.retained.tolist(), (tables.parts < 0).tolist()

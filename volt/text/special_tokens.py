@@ -61,7 +61,7 @@ class SpecialTokens:
             if getattr(self, role) is not None:
                 arguments.text(getattr(self, role), role)
         if len(self.user) > MOST_USER:
-            raise ConfigError(f"{len(self.user):,} user tokens; {MOST_USER:,} are the most; leave out others")
+            raise ConfigError(f"{len(self.user):,} user tokens; {MOST_USER:,} are the most; remove the others")
         listed = Counter(chain(self.user, self.control))
         for token in self.all:
             if len(token) > LONGEST:

@@ -131,7 +131,7 @@ def drops_rest(name: str) -> bool:
 def declared(pattern: str, *, is_bytes: bool = False) -> str:
     r"""Return the saved name of published splits or a regular expression. Raises ConfigError if it is neither."""
     if pattern == "gpt2":
-        return "bytes" if is_bytes else "gpt2"  # pre-tokenizers of these names cut alike, and faster
+        return "bytes" if is_bytes else "gpt2"  # pre-tokenizers of these names split alike, and faster
     if pattern not in NAMED and _WORD.fullmatch(pattern):
         near = [name for name in NAMED if name.startswith(pattern.lower())] or get_close_matches(pattern.lower(), NAMED)
         hint = f"did you mean {' or '.join(near)}? The patterns are" if near else "choose from"

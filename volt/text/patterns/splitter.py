@@ -135,7 +135,7 @@ def _tables(splits: tuple[Split, ...], automata: tuple[Automaton, ...], alphabet
     )
     columns, width = [*first.tolist(), alphabet.n_classes], values.shape[1] + 1
     offsets = np.cumsum([0, *(len(automaton.moves) * width for automaton in automata[:-1])])
-    moves = list[NDArray[np.int32]]()  # rows are named by where they start; row 0 has no way in each automaton
+    moves = list[NDArray[np.int32]]()  # rows are named by where they start; row 0 has no moves in each automaton
     for automaton, offset in zip(automata, offsets.tolist(), strict=True):
         of_one = automaton.moves[:, columns].reshape(-1)
         moves.append(2 * np.where(of_one > 1, (of_one >> 1) * width + offset, 0).astype(np.int32) + (of_one & 1))
