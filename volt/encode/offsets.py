@@ -104,10 +104,9 @@ def encode_offsets(vocabulary: Vocabulary, line: str, *, encode_words: EncodeWor
     starts = np.append(edges[from_hidden[:, 0]], len(line)).tolist()
     ends = np.append(0, edges[from_hidden[:, 1]]).tolist()
     cut = pretoken_spans(vocabulary.pretokenizer, normal, hidden=bool(vocabulary.special.user))
-    [words] = own.restored([[word for word, *_ in cut]], is_bytes=vocabulary.pretokenizer.is_bytes)
-    encoded = encode_words(words)
-    for (word, start, end), pieces in zip(cut, encoded, strict=True):
-        is_bytes = vocabulary.pretokenizer.is_bytes
+    is_bytes = vocabulary.pretokenizer.is_bytes
+    [words] = own.restored([[word for word, *_ in cut]], is_bytes=is_bytes)
+    for (word, start, end), pieces in zip(cut, encode_words(words), strict=True):
         unseen = 0 if is_bytes else len(word) + (vocabulary.marker == "prefix") - (end - start)
         for piece, first, last in _within_word(vocabulary, pieces):
             i, j = start + max(0, first - unseen), start + max(0, last - unseen)

@@ -71,8 +71,7 @@ class SpecialTokens:
                 raise ConfigError(f"special token {quoted(token)} {fault}; {_HELP}")
             if token in BYTE_TOKENS or token.endswith(SUFFIX) or listed[token] > 1:
                 raise ConfigError(f"special token {quoted(token)} is given twice or has another meaning; {_HELP}")
-        for token in self.roles.values():
-            if len(token) < 2:
+            if len(token) < 2 and token in self.roles.values():
                 raise ConfigError(f"special token {token!r} is one character, which may occur in text; {_HELP}")
 
     @property
