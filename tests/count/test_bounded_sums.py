@@ -235,7 +235,7 @@ def test_words_that_are_all_forgotten_are_told(small_pieces: list[Path], tmp_pat
     path.write_text("".join(f"{n}\n" for n in range(3_000)), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Budget, "n_words", 300)
-        with pytest.raises(CorpusError, match="none of 3,000 words is left within the memory; give more, or leave"):
+        with pytest.raises(CorpusError, match="none of 3,000 words is left within the memory; give more, or remove"):
             volt.count_words(path, memory="1G", approximate=True)
 
 

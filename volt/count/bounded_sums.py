@@ -10,9 +10,11 @@ A forgotten word's count restarts at zero, so each word carries the most that it
 from __future__ import annotations
 
 import ctypes
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -107,9 +109,9 @@ class CounterLimits(NamedTuple):
 
     @classmethod
     def of(cls, budget: Budget, *, approximate: bool) -> CounterLimits:
-        half, least = budget.for_words // 12 // _UNIT, 1 << 12
-        n_units = min(MOST, max(least, half // available_cores()))
-        return cls(n_units, min(4 * MOST, max(least, half)), by_block=approximate)
+        n_words = max(1 << 12, budget.for_words // 12 // _UNIT)
+        n_units = max(1 << 12, n_words // available_cores())
+        return cls(min(MOST, n_units), min(4 * MOST, n_words), by_block=approximate)
 
 
 def table_bytes(table: pl.DataFrame) -> int:
@@ -125,8 +127,7 @@ class CountHistogram:
     """How many words occur how often; it finds the smallest min_count at which they fit into memory."""
 
     def __init__(self, min_count: int) -> None:
-        self._least = np.union1d(_THRESHOLDS, [min_count])
-        self._least = self._least[self._least >= min_count]
+        self._least = np.append(min_count, _THRESHOLDS[min_count < _THRESHOLDS])
         self._words, self._characters = (np.zeros(len(self._least), np.int64) for _ in range(2))
 
     def add(self, table: pl.DataFrame) -> None:
@@ -158,7 +159,7 @@ class SortedRuns:
 
     def __init__(self, folder: Path, *, most: int = _MOST, rows: int = _ROWS) -> None:
         self._folder, self._most, self._rows = folder, most, rows
-        self._levels, self._n = list[list[Path]](), 0
+        self._levels, self._n = defaultdict[int, list[Path]](list), 0
 
     def write(self, table: pl.DataFrame) -> None:
         """Add a run. table: columns word and count, sorted by word, no word twice"""
@@ -166,17 +167,15 @@ class SortedRuns:
 
     def merged(self) -> Iterator[pl.DataFrame]:
         """Yield the sum of all runs, as consecutive tables in the order of words."""
-        return self._merge([path for level in self._levels for path in level])
+        return self._merge([*chain.from_iterable(self._levels.values())])
 
     def _add(self, tables: Iterable[pl.DataFrame], level: int) -> None:
         path = self._folder / f"{self._n}.arrow"
         self._n += 1
         _write(path, tables, rows=self._rows)
-        if level == len(self._levels):
-            self._levels.append([])
         self._levels[level].append(path)
-        if len(full := self._levels[level]) == self._most:
-            self._levels[level] = []
+        if len(self._levels[level]) == self._most:
+            full = self._levels.pop(level)
             self._add(self._merge(full), level + 1)
             for part in full:
                 part.unlink()
@@ -190,10 +189,8 @@ class SortedRuns:
             for number, head in [*heads.items()]:
                 end = head["word"].search_sorted(last, side="right")
                 complete.append(head[:end])
-                rest = head[end:] if end < head.height else next(runs[number], None)
-                if rest is None:
-                    del heads[number]
-                else:
+                del heads[number]
+                if (rest := head[end:] if end < head.height else next(runs[number], None)) is not None:
                     heads[number] = rest
             yield pl.concat(complete).group_by("word").agg(_COUNT.sum()).sort("word")
 
@@ -257,8 +254,7 @@ def bounded_sum(parts: Iterable[CountedPart], budget: Budget, *, min_count: int)
         rest = added(pending).table.sort("word") if pending else EMPTY
         if runs:
             runs.write(rest)
-            return _retained(runs.merged(), whole, budget, min_count)
-        return _retained(iter([rest]), whole, budget, min_count)
+        return _retained(runs.merged() if runs else iter([rest]), whole, budget, min_count)
 
 
 def _retained(tables: Iterator[pl.DataFrame], whole: CountedPart, budget: Budget, min_count: int) -> BoundedSum:

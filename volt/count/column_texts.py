@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from numbers import Number
@@ -16,10 +17,10 @@ from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import Block, read_blocks
 from volt.files.paths import is_file
 from volt.files.small_files import read_start
-from volt.text.normalizer import check_text
 
 _TEXT = pl.col("text")
 _HEAD, _HEAD_LINES = 1 << 14, 5  # bytes and lines that are read to recognise a table
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _decode_json = json.JSONDecoder().raw_decode
 
 
@@ -31,8 +32,7 @@ def column_numbers(value: str | int | Iterable[int] | None) -> tuple[int, ...]:
     """
     if value is None:
         return ()
-    parts: list[Any] = [value] if isinstance(value, Number) else []
-    parts = value.split(",") if isinstance(value, str) else parts or arguments.several(value, "fields")
+    parts: list[Any] = str(value).split(",") if isinstance(value, str | Number) else arguments.several(value, "fields")
     fields = tuple(int(part) if str(part).strip().isdecimal() else 0 for part in parts)
     if not fields or min(fields) < 1 or len(set(fields)) < len(fields):
         result = arguments.shortened(repr(value))
@@ -90,7 +90,7 @@ def _json_text(block: Block, index: int, line: str, column: str) -> str:
         text = record[column]
     except (ValueError, KeyError, TypeError, IndexError, RecursionError):
         text, end = None, 0
-    if isinstance(text, str) and end == len(line) and ("\\u" not in line or _is_text(text)):
+    if isinstance(text, str) and end == len(line) and ("\\u" not in line or not _SURROGATE.search(text)):
         return text
     if not line or line.isspace():
         return ""
@@ -100,17 +100,9 @@ def _json_text(block: Block, index: int, line: str, column: str) -> str:
         raise CorpusError(f"{place}: no column {column!r}; there are: {', '.join(record)}")
     if not isinstance(text := record[column], str):
         raise CorpusError(f"{place}: column {column!r} is {json.dumps(text)[:40]}, not a string; repair the line")
-    if not _is_text(text):
+    if _SURROGATE.search(text):
         raise CorpusError(f"{place}: column {column!r} contains a lone surrogate (\\ud800 to \\udfff); repair the line")
     return text
-
-
-def _is_text(text: str) -> bool:
-    try:
-        check_text(text)
-    except CorpusError:
-        return False
-    return True
 
 
 def _json_record(place: str, line: str) -> dict[str, Any]:

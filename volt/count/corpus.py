@@ -80,9 +80,8 @@ def count_words(
     sources = _paths(sources)
     about_to_use_polars()
     arguments.choice(errors, "errors", get_args(Errors))
-    min_count, block_size = (
-        arguments.whole(number, name, low=1) for number, name in ((min_count, "min_count"), (block_size, "block_size"))
-    )
+    min_count = arguments.whole(min_count, "min_count", low=1)
+    block_size = arguments.whole(block_size, "block_size", low=1)
     word_settings = as_normalizer(normalizer), as_pretokenizer(pretokenizer)
     most = checked_max_line(max_line)
     in_order = map is builtins.map
@@ -114,7 +113,9 @@ def _budget(memory: int | str | None, *, approximate: bool, in_order: bool) -> B
     if memory is None and approximate:
         raise ConfigError("approximate forgets words that do not fit into the memory; pass", hint={"memory": "2G"})
     if approximate and not in_order:
-        raise ConfigError("approximate takes files in their order, and map may count several at once; leave out one")
+        raise ConfigError(
+            "approximate takes files in their order, and map may count several at once; remove one of the two"
+        )
     return None if memory is None else Budget.of(memory)
 
 
@@ -129,7 +130,7 @@ def _paths(sources: Sources) -> list[str]:
 
 def _no_words(paths: list[str], counts: WordCounts, *, min_count: int) -> str:
     if counts.bound:
-        return f"none of {counts.n_left_out:,} words is left within the memory; give more, or leave out approximate"
+        return f"none of {counts.n_left_out:,} words is left within the memory; give more, or remove approximate"
     if counts.n_left_out:
         return f"no word occurs {counted(min_count, 'time')}, of {counts.n_left_out:,} in all; lower min_count"
     names = ", ".join(paths[:3]) + f" and {len(paths) - 3} more" * (len(paths) > 3)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.errors import ConfigError, CorpusError
 from volt.forks import about_to_use_polars
-from volt.text.characters import SPACE
+from volt.text.characters import SPACE, atom_codes
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def checked_share(share: float, *, is_bytes: bool = False) -> float:
     if not 0 < share <= 1:
         raise ConfigError(f"coverage is {share:g}; give a share of all characters, above 0 and at most 1")
     if is_bytes and share < 1:
-        raise ConfigError(f"coverage is {share:g}, but 256 bytes spell every character; leave it out")
+        raise ConfigError(f"coverage is {share:g}, but 256 bytes spell every character; remove it")
     return share
 
 
@@ -126,10 +126,9 @@ def coverage_of(counts: WordCounts, share: float) -> Coverage | None:
     """Return the characters beyond a share of all characters; None for the share 1."""
     if checked_share(share, is_bytes=counts.pretokenizer.is_bytes) == 1:
         return None
-    words = counts.words
-    characters = np.frombuffer("".join(words).encode("utf-32-le"), np.uint32).astype(np.int64)
+    codes, ends = atom_codes(counts.words, marker="none")
     occurrences = np.zeros(LAST_HIDDEN + 3, np.int64)
-    np.add.at(occurrences, characters, np.repeat(counts.counts, np.fromiter(map(len, words), np.int64, len(words))))
+    np.add.at(occurrences, codes >> 1, np.repeat(counts.counts, np.diff(ends, prepend=0)))
     occurrences[FIRST_HIDDEN : LAST_HIDDEN + 1] = 0  # user tokens are no characters
     if not counts.pretokenizer.keeps_spaces:
         occurrences[ord(SPACE)] += counts.total

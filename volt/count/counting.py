@@ -86,8 +86,7 @@ def _pieces(data: bytes, size: int) -> Iterator[memoryview]:
     """Yield runs of whole lines of about `size` bytes."""
     view, start = memoryview(data), 0
     while start < len(data):
-        end = len(data) if start + size >= len(data) else data.rfind(b"\n", start, start + size) + 1
-        end = end or data.find(b"\n", start + size) + 1 or len(data)
+        end = data.rfind(b"\n", start, start + size) + 1 or data.find(b"\n", start + size) + 1 or len(data)
         yield view[start:end]
         start = end
 

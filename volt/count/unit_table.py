@@ -138,9 +138,25 @@ class UnitCutter:
     spares_space: bool = False
 
     @staticmethod
+    @lru_cache(maxsize=64)
     def of(pretokenizer: PreTokenizer) -> UnitCutter | None:
         """Return the cutter of a pre-tokenizer; None if its words depend on whole lines."""
-        return _cutter_of(pretokenizer.name)
+        from volt.kernels.unit_table import Ends
+
+        if pretokenizer.name == "whitespace":
+            whole = WordCutter.of(Splitter.of(Split(pretokenizer.pattern)), matches_only=True)
+            ends = Ends(_NEWLINE, True, bits_of(ascii_bytes(SPLIT_SPACE)), keeps_breaks=False, marks_first=False)
+            return UnitCutter(ends, whole)
+        if pretokenizer.is_bytes or pretokenizer.has_own_pattern:
+            cutter = pretokenizer.cutter
+        else:
+            pattern = GPT2 if pretokenizer.name == "gpt2" else pretokenizer.pattern.replace(SPACE, " ")
+            cutter = WordCutter.of(Splitter.of(Split(pattern))).without_user_tokens
+        if cutter is None or (parting := cutter.parting) is None:
+            return None
+        breaks = parting.breaks & ~parting.clinging
+        ends = Ends(_NEWLINE, True, breaks, keeps_breaks=True, marks_first=pretokenizer.dummy_prefix)
+        return UnitCutter(ends, cutter, spares_space=pretokenizer.name.endswith(IF_ABSENT))
 
     def normal(self, data: bytes) -> bytes:
         return data.replace(_SPACE, b" ") if self.cutter.reads_marks else data
@@ -172,31 +188,3 @@ class UnitCutter:
         data = np.insert(units.data, units.starts[marked], _BLANK)
         data.flags.writeable = False
         return units._replace(data=data, starts=units.starts + moved - marked, ends=units.ends + moved)
-
-
-@lru_cache(maxsize=64)
-def _cutter_of(name: str) -> UnitCutter | None:
-    from volt.kernels.unit_table import Ends
-
-    pretokenizer = PreTokenizer(name)
-    if name == "whitespace":
-        whole = WordCutter.of(Splitter.of(Split(pretokenizer.pattern)), matches_only=True)
-        ends = Ends(_NEWLINE, True, bits_of(ascii_bytes(SPLIT_SPACE)), keeps_breaks=False, marks_first=False)
-        return UnitCutter(ends, whole.without_user_tokens)
-    cutter = _word_cutter(pretokenizer)
-    if cutter is None or (parting := cutter.parting) is None:
-        return None
-    breaks = parting.breaks & ~parting.clinging
-    ends = Ends(_NEWLINE, True, breaks, keeps_breaks=True, marks_first=pretokenizer.dummy_prefix)
-    return UnitCutter(ends, cutter, spares_space=name.endswith(IF_ABSENT))
-
-
-def _word_cutter(pretokenizer: PreTokenizer) -> WordCutter | None:
-    """Return the splitter of a pre-tokenizer; None if only Polars can split as it does."""
-    if pretokenizer.is_bytes or not (pretokenizer.has_own_pattern or pretokenizer.keeps_spaces):
-        return pretokenizer.cutter
-    if pretokenizer.has_own_pattern:
-        cutter = pretokenizer.cutter
-        return cutter.without_user_tokens if cutter and pretokenizer.name.startswith("regex:") else cutter
-    pattern = GPT2 if pretokenizer.name == "gpt2" else pretokenizer.pattern.replace(SPACE, " ")
-    return WordCutter.of(Splitter.of(Split(pattern))).without_user_tokens

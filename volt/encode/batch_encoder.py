@@ -221,8 +221,9 @@ def unit_encoder_of(tables: MergeTables, rendering: Rendering | None, classes: C
     from volt.kernels.unit_encoder import ID_SIZE, numbering
 
     vocabulary, nothing = tables.vocabulary, np.zeros(0, np.int32)
-    starts, values = rendering.known_rows(len(tables.retained)) if rendering else (np.zeros(1, np.int64), nothing)
-    starts, values = starts * values.itemsize, np.concatenate([values.view(np.uint8), np.zeros(8, np.uint8)])
+    symbols = np.arange(len(tables.retained) if rendering else 0, dtype=np.int32)
+    values, ends = rendering.expand(symbols) if rendering else (nothing, np.zeros(0, np.int64))
+    starts, values = np.append(0, ends) * values.itemsize, np.append(values.view(np.uint8), np.zeros(8, np.uint8))
     empty, widths, byte_ids = numbering(), np.diff(starts), nothing
     is_by_bytes = vocabulary.byte_fallback and not vocabulary.pretokenizer.is_bytes and vocabulary.marker != "suffix"
     if rendering and rendering.dtype == np.int32 and is_by_bytes:  # bytes alone spell unknown characters

@@ -46,9 +46,10 @@ class Frame:
         eos: int | str | None = None,
     ) -> Frame:  # fmt: skip
         """Return the ids around each line, from ids or tokens of the vocabulary; None adds nothing."""
-        values = {"bos": bos, "prepend": prepend, "eos": eos}
-        ids = {name: () if token is None else (_id_of(encoder, token, name),) for name, token in values.items()}
-        return cls(ids["bos"] + ids["prepend"], ids["eos"])
+        front = [
+            _id_of(encoder, token, name) for name, token in (("bos", bos), ("prepend", prepend)) if token is not None
+        ]
+        return cls(tuple(front), () if eos is None else (_id_of(encoder, eos, "eos"),))
 
     def around(self, ids: NDArray[np.int32], ends: Longs) -> tuple[NDArray[np.int32], Longs]:
         """Put the special tokens around each line. Return the ids, and each line's new length, (n_lines,)."""
@@ -124,10 +125,8 @@ def _id_of(encoder: Encoder, token: int | str, name: str) -> int:
     if not isinstance(token, str):
         return arguments.whole(token, name, low=0, high=_MOST)
     if (result := encoder.vocabulary.id_of(token)) is None:
-        shown = arguments.shortened(token)
-        raise ConfigError(
-            f"{name} {shown!r} is not a token of the vocabulary; give one of its special tokens, or an id"
-        )
+        fault = f"{name} {arguments.shortened(token)!r} is not a token of the vocabulary"
+        raise ConfigError(f"{fault}; give one of its special tokens, or an id")
     return result
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,14 +27,10 @@ _BYTES = {token: byte for byte, token in enumerate(BYTE_TOKENS)}
 
 def decode(vocabulary: Vocabulary, pieces: Iterable[str]) -> str:
     """Decode pieces into a line of text. Invalid UTF-8 becomes U+FFFD; special tokens stay."""
-    if vocabulary.pretokenizer.is_bytes:
-        text = b"".join(_byte_texts(vocabulary, pieces)).decode(errors="replace")
-        return text.removesuffix(" ") if _ends_with_space(vocabulary) else text
-    text = "".join(_texts(vocabulary, filter(None, pieces)))  # an unused id does not separate bytes
+    text = b"".join(_texts(vocabulary, pieces)).decode(errors="replace")
     if _ends_with_space(vocabulary):
         return text.removesuffix(" ")
-    if _shows_spaces(vocabulary):
-        text = text.replace(PREFIX, " ")
+    text = text.replace(PREFIX, " ") if _shows_spaces(vocabulary) else text  # byte tokens may spell a "▁"
     return text.removeprefix(" ") if _starts_with_space(vocabulary) else text
 
 
@@ -64,14 +60,19 @@ class Decoder:
     def decode_lines(self, ids: Ids, offsets: Longs) -> list[str]:
         """Decode flat ids into lines: line i has ids[offsets[i]:offsets[i + 1]]."""
         ids, offsets = self._checked(ids, offsets)
-        return self._lines(ids, offsets, self._unusual(ids, offsets))
+        lines = list(chain.from_iterable(_split(out, ends) for ends, out in self._blocks(ids, offsets)))
+        pieces = self.vocabulary.pieces
+        for line in [line for line, text in enumerate(lines) if PREFIX in text] if self._may_spell_spaces else ():
+            row = ids[offsets[line] : offsets[line + 1]].tolist()
+            lines[line] = decode(self.vocabulary, [pieces[number] for number in row])
+        return lines
 
     def decode_bytes(self, ids: Ids, offsets: Longs) -> bytes:
         """Decode flat ids into lines of UTF-8 text, each with a line end."""
         ids, offsets = self._checked(ids, offsets)
-        if unusual := self._unusual(ids, offsets):
-            return "".join(f"{line}\n" for line in self._lines(ids, offsets, unusual)).encode()
         text = b"".join(out[1 : ends[-1] + 1].tobytes() for ends, out in self._blocks(ids, offsets))
+        if self._may_spell_spaces and PREFIX.encode() in text:
+            return "".join(f"{line}\n" for line in self.decode_lines(ids, offsets)).encode()
         holds_bytes = self.vocabulary.byte_fallback or self.vocabulary.pretokenizer.is_bytes
         return text.decode(errors="replace").encode() if holds_bytes and not is_utf8(text) else text
 
@@ -95,13 +96,10 @@ class Decoder:
     def _n_pieces(self) -> int:
         return len(self.texts.starts) - 1
 
-    def _lines(self, ids: Ids, offsets: Longs, unusual: list[int]) -> list[str]:
-        lines = list(chain.from_iterable(_split(out, ends) for ends, out in self._blocks(ids, offsets)))
-        pieces = self.vocabulary.pieces
-        for line in unusual:
-            row = ids[offsets[line] : offsets[line + 1]].tolist()
-            lines[line] = decode(self.vocabulary, [pieces[number] for number in row])
-        return lines
+    @property
+    def _may_spell_spaces(self) -> bool:
+        """Whether byte tokens may spell a "▁", which only `decode` decodes as a space."""
+        return self.vocabulary.byte_fallback and _shows_spaces(self.vocabulary)
 
     def _blocks(self, ids: Ids, offsets: Longs) -> Iterator[tuple[Longs, NDArray[np.uint8]]]:
         """Yield where each line's text ends, and the text, from 1 on. The next block overwrites it."""
@@ -129,24 +127,6 @@ class Decoder:
         ids = ids[offsets[0] : offsets[-1]].astype(np.int32, casting="same_kind", copy=False)
         return np.require(ids, requirements=("C", "A", "W")), offsets - offsets[0]
 
-    def _unusual(self, ids: Ids, offsets: Longs) -> list[int]:
-        """Return the lines that only `decode` decodes correctly.
-
-        Byte tokens spell a "▁", or a piece without text, such as an unused id, follows a byte token and may separate it
-        from the next.
-        """
-        vocabulary = self.vocabulary
-        if not vocabulary.byte_fallback or vocabulary.pretokenizer.is_bytes or not _shows_spaces(vocabulary):
-            return []
-        numbers = np.array([vocabulary.ids[token] for token in BYTE_TOKENS])
-        lead, middle, last = numbers[list(PREFIX.encode())].tolist()
-        has_no_text = self.texts.starts[ids[1:]] == self.texts.starts[ids[1:] + 1]
-        spelled, parted = np.flatnonzero(ids[2:] == last), np.flatnonzero(has_no_text)
-        spelled = spelled[(ids[spelled] == lead) & (ids[spelled + 1] == middle)]
-        parted = parted[np.isin(ids[parted], numbers)]
-        lines: list[int] = (np.searchsorted(offsets, np.concatenate([spelled, parted]), side="right") - 1).tolist()
-        return sorted(set(lines))
-
     def _fault(self, text: bytes, fault: int, place: Callable[[int], str]) -> CorpusError | VocabularyError:
         line = text.rfind(b"\n", 0, fault) + 1
         start = max(line, text.rfind(b" ", 0, fault) + 1)
@@ -161,48 +141,41 @@ class Decoder:
 
 
 def _shows_spaces(vocabulary: Vocabulary) -> bool:
-    return vocabulary.marker == "prefix" or vocabulary.pretokenizer.keeps_spaces
+    pretokenizer = vocabulary.pretokenizer
+    return not pretokenizer.is_bytes and (vocabulary.marker == "prefix" or pretokenizer.keeps_spaces)
 
 
 def _starts_with_space(vocabulary: Vocabulary) -> bool:
-    return not vocabulary.pretokenizer.is_bytes and (
-        vocabulary.marker == "prefix" or vocabulary.pretokenizer.dummy_prefix
-    )
+    pretokenizer = vocabulary.pretokenizer
+    return not pretokenizer.is_bytes and (vocabulary.marker == "prefix" or pretokenizer.dummy_prefix)
 
 
 def _ends_with_space(vocabulary: Vocabulary) -> bool:
     return vocabulary.marker == "suffix" and not vocabulary.pretokenizer.keeps_spaces
 
 
-def _byte_texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[bytes]:
-    special = set(vocabulary.special.all)
-    if vocabulary.marker == "suffix":
-        pieces = (piece if piece in special else next(_texts(vocabulary, [piece]), "") for piece in pieces)
-    return (piece.encode() if piece in special else to_bytes(piece) for piece in pieces)
-
-
-def _texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[str]:
+def _texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[bytes]:
+    """Yield the UTF-8 text of each piece; a byte token's text may be a part of a character."""
+    is_bytes, shows_spaces = vocabulary.pretokenizer.is_bytes, _shows_spaces(vocabulary)
+    byte_of = _BYTES if vocabulary.byte_fallback and not is_bytes else {}
+    special = set(vocabulary.special.all) if is_bytes else set[str]()
     ends_words, space = vocabulary.marker == "suffix", " " * _ends_with_space(vocabulary)
-    for is_byte, run in groupby(pieces, key=lambda piece: vocabulary.byte_fallback and piece in _BYTES):
-        if is_byte:
-            yield bytes(_BYTES[piece] for piece in run).decode(errors="replace")
-            continue
-        for piece in run:
-            yield piece.removesuffix(SUFFIX) + space if ends_words and piece.endswith(SUFFIX) else piece
+    for piece in pieces:
+        if piece in byte_of:
+            yield bytes([byte_of[piece]])
+        elif piece in special:
+            yield piece.encode()
+        else:
+            text = piece.removesuffix(SUFFIX) + space if ends_words and piece.endswith(SUFFIX) else piece
+            text = text.replace(PREFIX, " ") if shows_spaces else text
+            yield to_bytes(text) if is_bytes else text.encode("utf-8", "surrogatepass")
 
 
 def _table(vocabulary: Vocabulary) -> TextTable:
     from volt.kernels.decode import LONG, SHORT, TextTable
     from volt.kernels.memory import PADDING
 
-    if vocabulary.pretokenizer.is_bytes:
-        encoded = list(_byte_texts(vocabulary, vocabulary.pieces))
-    else:
-        spelled = _BYTES.keys() if vocabulary.byte_fallback else set[str]()
-        texts = _texts(vocabulary, (piece for piece in vocabulary.pieces if piece not in spelled))
-        if _shows_spaces(vocabulary):
-            texts = (text.replace(PREFIX, " ") for text in texts)
-        encoded = [bytes([_BYTES[piece]]) if piece in spelled else next(texts).encode() for piece in vocabulary.pieces]
+    encoded = list(_texts(vocabulary, vocabulary.pieces))
     sizes = [len(text) if len(text) <= SHORT else LONG for text in encoded]
     rows = (text[:SHORT].ljust(SHORT, b"\0") + bytes([size]) for text, size in zip(encoded, sizes, strict=True))
     starts = np.cumsum([0, *map(len, encoded)], dtype=np.int64)

@@ -295,16 +295,13 @@ class Encoder:
         split = split_lines(self.vocabulary, lines)
         if drops:
             return [self._sampled(words, drops, first + number) for number, words in enumerate(split)]
-        words = set(chain.from_iterable(split))
-        known = {word: self._cache[word] for word in words if word in self._cache}
-        missing = list(words.difference(known))
-        new = dict(zip(missing, self._encoded(missing), strict=True))
-        if len(self._cache) + len(new) > self._cache_words:
-            self._cache = new
-        else:
-            self._cache.update(new)
-        known |= new
-        return [list(chain.from_iterable(known[word] for word in words)) for words in split]
+        words, cache = set(chain.from_iterable(split)), self._cache
+        missing = list(words.difference(cache))
+        if len(cache) + len(missing) > self._cache_words:  # other threads may still read the old cache
+            missing, cache = list(words), {}
+            self._cache = cache
+        cache.update(zip(missing, self._encoded(missing), strict=True))
+        return [list(chain.from_iterable(cache[word] for word in words)) for words in split]
 
     def _ids_of_text(
         self, text: bytes, separator: int, numbers: Numbers | None, drops: Dropout | None, n_threads: int | None
@@ -399,9 +396,7 @@ def _flat_ids(encoded: Encoded | Iterable[Iterable[int]]) -> Encoded:
             raise VocabularyError("encoded contains an id of more than 64 bits; give ids of the vocabulary") from None
         return Encoded(flat, np.cumsum([0, *map(len, numbers)]))
     for name in ("ids", "offsets"):
-        values = getattr(encoded, name)
-        if not isinstance(values, np.ndarray):
-            raise arguments.refusal(values, f"encoded.{name}", _FLAT)
+        values = arguments.instance(getattr(encoded, name), np.ndarray, f"encoded.{name}", remedy=_FLAT)
         if values.ndim != 1 or values.dtype.kind not in "iu":
             shape = "1 dimension" if values.ndim == 1 else f"{values.ndim} dimensions"
             raise ArgumentError(f"encoded.{name} is a ndarray of {values.dtype} and {shape}; {_FLAT}")

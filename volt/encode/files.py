@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from itertools import takewhile
+from itertools import takewhile, tee
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, get_args
 
@@ -62,7 +61,7 @@ class EncodeJob:
     def __post_init__(self) -> None:
         arguments.choice(self.form, "output", get_args(Output))
         if checked_separator(self.separator) and self.form != "pieces":
-            raise ConfigError("a separator goes with pieces; leave it out")
+            raise ConfigError("a separator works only with pieces; remove it")
         checked_threads(self.n_threads)
         Dropout.of(self.dropout, self.seed)
         checked_max_line(self.max_line)
@@ -194,9 +193,8 @@ def encoded_parts(
     wait: Wait = is_ready,
 ) -> Iterator[tuple[Chunk, EncodedPart]]:  # fmt: skip
     """Yield each encoded chunk of the files. A chunk without text, not awaited, ends each file."""
-    waiting = deque[Chunk]()
 
-    def chunks() -> Iterator[Chunk]:
+    def file_after_file() -> Iterator[Chunk]:
         first = 0
         for path in paths:
             of_file = file_chunks(
@@ -205,20 +203,17 @@ def encoded_parts(
             )  # fmt: skip
             for chunk in of_file:
                 first = chunk.next_line if job.dropout else 0
-                waiting.append(chunk)
                 yield chunk
-            end = Chunk(b"", first=first)
-            waiting.append(end)
-            yield end
+            yield Chunk(b"", first=first)
 
+    chunks, copies = tee(file_after_file())
     options: dict[str, Any] = {"dropout": job.dropout, "seed": job.seed, "n_threads": job.n_threads}
     if job.is_text:
-        parts = encoder.text_parts(chunks(), form=job.form, separator=job.separator, **options)  # type: ignore[arg-type]
+        parts = encoder.text_parts(chunks, form=job.form, separator=job.separator, **options)  # type: ignore[arg-type]
     else:
-        parts = encoder.encode_parts(chunks(), **options)
+        parts = encoder.encode_parts(chunks, **options)
     done = 0
-    for part in parts:
-        chunk = waiting.popleft()
+    for part, chunk in zip(parts, copies, strict=False):  # a copy is read after its part
         yield chunk, part
         done += len(chunk.text)
         if progress:

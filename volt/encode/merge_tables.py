@@ -278,9 +278,8 @@ class MergedWords:
         from volt.kernels.arrays import Words
 
         check_same_words(vocabulary, counts)
-        tables, result = MergeTables.of(vocabulary), counts.words
-        lengths = np.fromiter(map(len, result), np.int64, len(result))
-        atoms, ends = tables.atoms("".join(result), lengths)
+        tables = MergeTables.of(vocabulary)
+        atoms, ends = tables._symbols(*atom_codes(counts.words, marker=vocabulary.marker))
         whole = tables.rule._replace(parts=np.full_like(tables.parts, -1))
         symbols, merged_ends = encode_words(atoms, ends, tables.merges, whole, 0.0, np.zeros(1, np.int64))
         return cls(tables, Words(atoms, ends, counts.counts), Words(symbols, merged_ends, counts.counts))

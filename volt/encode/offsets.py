@@ -9,7 +9,7 @@ Each step maps spans to the form before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate, islice
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,21 +57,19 @@ def pretoken_spans(pretokenizer: PreTokenizer, text: str, *, hidden: bool = True
     hidden: whether private characters stand for user tokens
     """
     words = pretokenizer.split(text, hidden=hidden)
-    if pretokenizer.isolates_users:
-        return [(word, *span) for word, span in zip(words, _word_spans(pretokenizer, text, words), strict=True)]
-    if pretokenizer.name == "whitespace" or pretokenizer.name.startswith("regex:"):  # gaps may lie between pre-tokens
-        return [(word, *span) for word, span in zip(words, _match_spans(pretokenizer, text), strict=True)]
-    lengths = (len(to_bytes(word).decode() if pretokenizer.is_bytes else word) for word in words)
-    ends = [end - len(pretokenizer.dummy_of(text)) for end in accumulate(lengths)]
-    return list(zip(words, [0, *ends], ends, strict=False))
+    is_regex = pretokenizer.name.startswith("regex:")
+    spans = _match_spans(pretokenizer, text) if is_regex else _word_spans(pretokenizer, text, words)
+    return [(word, *span) for word, span in zip(words, spans, strict=True)]
 
 
 def _word_spans(pretokenizer: PreTokenizer, text: str, words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    end, source = 0, text.replace(SPACE, " ") if pretokenizer.keeps_spaces else text
+    dummy = pretokenizer.dummy_of(text)
+    end, source = 0, (dummy + text).replace(SPACE, " ") if pretokenizer.keeps_spaces else text
     for word in words:
         plain = to_bytes(word).decode() if pretokenizer.is_bytes else word
         start = source.index(plain.replace(SPACE, " ") if pretokenizer.keeps_spaces else plain, end)
-        yield start, (end := start + len(plain))
+        end = start + len(plain)
+        yield max(0, start - len(dummy)), end - len(dummy)
 
 
 def _match_spans(pretokenizer: PreTokenizer, text: str) -> Iterator[tuple[int, int]]:
@@ -106,10 +104,9 @@ def encode_offsets(vocabulary: Vocabulary, line: str, *, encode_words: EncodeWor
     starts = np.append(edges[from_hidden[:, 0]], len(line)).tolist()
     ends = np.append(0, edges[from_hidden[:, 1]]).tolist()
     cut = pretoken_spans(vocabulary.pretokenizer, normal, hidden=bool(vocabulary.special.user))
-    [words] = own.restored([[word for word, *_ in cut]], is_bytes=vocabulary.pretokenizer.is_bytes)
-    encoded = encode_words(words)
-    for (word, start, end), pieces in zip(cut, encoded, strict=True):
-        is_bytes = vocabulary.pretokenizer.is_bytes
+    is_bytes = vocabulary.pretokenizer.is_bytes
+    [words] = own.restored([[word for word, *_ in cut]], is_bytes=is_bytes)
+    for (word, start, end), pieces in zip(cut, encode_words(words), strict=True):
         unseen = 0 if is_bytes else len(word) + (vocabulary.marker == "prefix") - (end - start)
         for piece, first, last in _within_word(vocabulary, pieces):
             i, j = start + max(0, first - unseen), start + max(0, last - unseen)
@@ -118,31 +115,21 @@ def encode_offsets(vocabulary: Vocabulary, line: str, *, encode_words: EncodeWor
 
 def _within_word(vocabulary: Vocabulary, pieces: Sequence[str]) -> Iterator[tuple[str, int, int]]:
     """Yield each piece with its span in its word; bytes share their character's."""
-    if vocabulary.pretokenizer.is_bytes:
-        ending = SUFFIX if vocabulary.marker == "suffix" else ""
-        spelled = [piece.removesuffix(ending) for piece in pieces]
-        if len(spelled) == 1 and spelled[0] in vocabulary.special.user:
-            yield pieces[0], 0, 1
-            return
-        data, done = to_bytes("".join(spelled)), 0
-        numbers = np.cumsum([byte & 0xC0 != 0x80 for byte in data]).tolist()  # of the character of each byte, from 1
-        for piece, text in zip(pieces, spelled, strict=True):
-            yield piece, numbers[done] - 1, numbers[done + len(text) - 1]
-            done += len(text)
-        return
-    position, n_bytes = 0, 0
-    for piece in pieces:
-        width = len(piece)
-        if piece in vocabulary.special.user:
-            width = 1
-        elif vocabulary.byte_fallback and piece in BYTE_TOKENS:
-            lead = int(piece[3:5], 16)  # of a UTF-8 sequence
-            n_bytes = n_bytes or (1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4)
-            n_bytes -= 1
-            yield piece, position, position + 1
-            position += n_bytes == 0
-            continue
-        elif vocabulary.marker == "suffix" and piece.endswith(SUFFIX):
-            width -= len(SUFFIX)
-        yield piece, position, position + width
-        position += width
+    data = [_within_text(vocabulary, piece) for piece in pieces]
+    starts_character = np.frombuffer(b"".join(data), np.uint8) & 0xC0 != 0x80
+    numbers, start = [0, *np.cumsum(starts_character).tolist()], 0  # the characters that start in the bytes so far
+    for piece, text in zip(pieces, data, strict=True):
+        end = start + len(text)
+        yield piece, numbers[min(start + 1, end)] - (end > start), numbers[end]
+        start = end
+
+
+def _within_text(vocabulary: Vocabulary, piece: str) -> bytes:
+    """Return the UTF-8 text of a piece without its marker, and one character for a user token."""
+    is_bytes = vocabulary.pretokenizer.is_bytes
+    if piece in vocabulary.special.user:
+        return b"x"
+    if vocabulary.byte_fallback and not is_bytes and piece in BYTE_TOKENS:
+        return bytes([int(piece[3:5], 16)])
+    text = piece.removesuffix(SUFFIX) if vocabulary.marker == "suffix" else piece
+    return to_bytes(text) if is_bytes else text.encode()

@@ -29,7 +29,7 @@ from volt.text.characters import (
     SUFFIX,
     WHITE_SPACE,
     Marker,
-    text_codes,
+    atom_codes,
     to_bytes,
     whole_characters,
 )
@@ -103,25 +103,21 @@ def trials(vocabulary: Vocabulary) -> Iterator[Trial]:
     """Yield functions that put a form into lines, the likeliest first."""
     contexts = ("", *neighbours(vocabulary))
     yield partial(_alone, vocabulary)
-    yield from (
-        partial(_between, vocabulary, left, right) for left, right in islice(product(contexts, contexts), 1, None)
-    )
+    pairs = [*product(contexts, contexts)][1:]
     if vocabulary.pretokenizer.has_own_pattern and not vocabulary.pretokenizer.is_bytes:
         atoms = [atom for atom in vocabulary.atoms if len(atom) == 1][:_MOST_ATOMS]
-        pairs = ((left, right) for atom in atoms for left, right in (("", atom), (atom, "")))
-        yield from (partial(_between, vocabulary, left, right) for left, right in pairs)
+        pairs += [pair for atom in atoms for pair in (("", atom), (atom, ""))]
+    yield from (partial(_between, vocabulary, left, right) for left, right in pairs)
     if vocabulary.pretokenizer.is_bytes:
         result = cache(lambda form: _completed(to_bytes(form.text)))
         yield from (partial(lambda number, form: result(form)[number : number + 1], number) for number in range(_MOST))
 
 
 def _alone(vocabulary: Vocabulary, form: Form) -> list[str]:
-    cut, contractions = vocabulary.pretokenizer, list[str]()
-    if cut.name in ("gpt2", "bytes") or cut.has_own_pattern:
-        contractions = CONTRACTIONS.split("|")
-    if cut.has_own_pattern:  # many match capitals, too
-        contractions += CONTRACTIONS.upper().split("|")
-    return contractions + _between(vocabulary, "", "", form)
+    cut, lower = vocabulary.pretokenizer, CONTRACTIONS.split("|")
+    contractions = lower * (cut.name in ("gpt2", "bytes") or cut.has_own_pattern)
+    capitals = [text.upper() for text in lower] * cut.has_own_pattern  # many patterns match these, too
+    return contractions + capitals + _between(vocabulary, "", "", form)
 
 
 def _between(vocabulary: Vocabulary, left: str, right: str, form: Form) -> list[str]:
@@ -249,9 +245,7 @@ def _becoming_one(tables: MergeTables, forms: list[Form]) -> list[Form]:
     """Return the forms that become their symbol, or an unknown one spelled alike: all at an edge, or none."""
     if not forms:
         return []
-    lengths = np.fromiter((len(form.text) for form in forms), np.int64, len(forms))
-    marker: Marker = "suffix" if forms[0].at_edge else "none"
-    codes, ends = text_codes("".join(form.text for form in forms), lengths, marker=marker)
+    codes, ends = atom_codes([form.text for form in forms], marker="suffix" if forms[0].at_edge else "none")
     pieces, piece_ends = merged(Spelled(tables.symbol_of[codes], ends), tables.merges)
     lone, last = np.diff(piece_ends, prepend=0) == 1, pieces[piece_ends - 1]
     return [

@@ -49,7 +49,7 @@ class Rendering:
 
     def __init__(self, kind: Kind, tables: MergeTables, *, separator: str = "") -> None:
         if separator and tables.vocabulary.marker != "suffix":
-            raise ConfigError("a separator goes with pieces of a vocabulary whose marker is suffix; leave it out")
+            raise ConfigError("a separator works only with pieces of a vocabulary whose marker is suffix; remove it")
         self._kind, self._tables, self._separator = kind, tables, separator
         self.dtype, ids = np.dtype(np.int32 if kind == "ids" else np.uint8), tables.vocabulary.ids
         are_ids, retained, are_atoms = kind == "ids", tables.retained.tolist(), (tables.parts < 0).tolist()
@@ -68,11 +68,6 @@ class Rendering:
         ids = [number for number in numbers if number is not None]
         return ids if self._kind == "ids" else "".join(f"{number} " for number in ids).encode()
 
-    def known_rows(self, n: int) -> tuple[Longs, NDArray[Any]]:
-        """Return the values of the first n symbols, and where each starts, (n + 1,)."""
-        rows = self._rows
-        return rows.starts[: n + 1], rows.values[: rows.starts[n]]
-
     def expand(self, symbols: NDArray[np.int32]) -> tuple[NDArray[Any], Longs]:
         """Return the values of symbols, concatenated, and where each symbol's end."""
         numbers, rows = self.numbered(symbols)
@@ -84,13 +79,12 @@ class Rendering:
         rows, unknown = self._rows, symbols < 0
         if not unknown.any():
             return symbols, rows
-        met = np.unique(symbols[unknown])
+        met, places = np.unique(symbols[unknown], return_inverse=True)
         if missing := [symbol for symbol in met.tolist() if symbol not in rows.known]:
             rows = rows.extended(missing, [self._spell(symbol) for symbol in missing])
             self._rows = rows
         numbers = symbols.copy()
-        known = np.array([rows.known[symbol] for symbol in met.tolist()])
-        numbers[unknown] = known[np.searchsorted(met, symbols[unknown])]
+        numbers[unknown] = np.array([rows.known[symbol] for symbol in met.tolist()])[places]
         return numbers, rows
 
 

@@ -72,11 +72,8 @@ def token_lengths(tokens: Sequence[str], *, marker: Marker) -> NDArray[np.int64]
     """
     import numpy as np
 
-    if marker == "suffix":
-        lengths = (max(1, len(token.removesuffix(SUFFIX))) for token in tokens)
-    else:
-        lengths = (max(1, len(token) - token.count(PREFIX)) for token in tokens)
-    return np.fromiter(lengths, np.int64, len(tokens))
+    bare = (token.removesuffix(SUFFIX) if marker == "suffix" else token.replace(PREFIX, "") for token in tokens)
+    return np.maximum(np.fromiter(map(len, bare), np.int64, len(tokens)), 1)
 
 
 _PRINTABLE = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}

@@ -61,7 +61,7 @@ class SpecialTokens:
             if getattr(self, role) is not None:
                 arguments.text(getattr(self, role), role)
         if len(self.user) > MOST_USER:
-            raise ConfigError(f"{len(self.user):,} user tokens; {MOST_USER:,} are the most; leave out others")
+            raise ConfigError(f"{len(self.user):,} user tokens; {MOST_USER:,} are the most; remove the others")
         listed = Counter(chain(self.user, self.control))
         for token in self.all:
             if len(token) > LONGEST:
@@ -71,8 +71,7 @@ class SpecialTokens:
                 raise ConfigError(f"special token {quoted(token)} {fault}; {_HELP}")
             if token in BYTE_TOKENS or token.endswith(SUFFIX) or listed[token] > 1:
                 raise ConfigError(f"special token {quoted(token)} is given twice or has another meaning; {_HELP}")
-        for token in self.roles.values():
-            if len(token) < 2:
+            if len(token) < 2 and token in self.roles.values():
                 raise ConfigError(f"special token {token!r} is one character, which may occur in text; {_HELP}")
 
     @property

@@ -29,7 +29,7 @@ from volt.text.patterns.regex_parser import sets_of
 from volt.text.patterns.regex_tree import Ahead, Alphabet, Alternation, Node, Repetition, Sequence
 
 MOST_INSTRUCTIONS, MOST_STATES = 5_000, 2_000
-_TOO_LARGE = "repeat fewer times, or cut in several splits"
+_TOO_LARGE = "repeat fewer times, or use several splits"
 
 
 class CharStep(NamedTuple):
@@ -210,7 +210,7 @@ def closure(result: set[T], after: Callable[[T], Iterable[T]]) -> set[T]:
         if len(result) > MOST_PAIRS:
             raise ConfigError(
                 f"a pattern has more than {MOST_PAIRS:,} pairs of states, so it would take long to find out how it "
-                "cuts long lines; repeat fewer times, as in .{100} for .{1000}, or cut in several splits"
+                "splits long lines; repeat fewer times, as in .{100} for .{1000}, or use several splits"
             )
     return result
 

@@ -10,7 +10,7 @@ any character. A split leaves a token whole
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from volt.text.characters import whole_characters
 from volt.text.patterns.automaton import closure
-from volt.text.patterns.splitter import Split, Splitter
+from volt.text.patterns.splitter import Split, Splitter, WordCutter
 
 States = frozenset[int]
 Flags = NDArray[np.bool_]
 Longs = NDArray[np.int64]
+_INNER = bytes(range(0x80, 0xC0))  # the bytes of a character after its first
 
 
 def n_cut(tokens: Sequence[bytes], patterns: Mapping[str, tuple[Split, ...]]) -> dict[str, int]:
@@ -50,6 +51,7 @@ def _any(flags: Iterable[Flags]) -> Flags:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TokenTexts:
+    texts: Sequence[str]  # the whole characters of each token; "" if it is not text
     codes: NDArray[np.uint32]  # (n_characters,), their code points, token after token
     starts: Longs  # (n_tokens,), where each token's characters start, and how many they are; 0 if it is not text
     lengths: Longs
@@ -59,41 +61,28 @@ class TokenTexts:
 
     @classmethod
     def of(cls, tokens: Sequence[bytes]) -> TokenTexts:
-        texts = list(map(_text, tokens))
+        bare = [token.lstrip(_INNER) for token in tokens]
+        texts = [whole_characters(token) or "" for token in bare]
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         return cls(
+            texts,
             np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32),
             np.cumsum(lengths) - lengths,
             lengths,
             np.argsort(-lengths, kind="stable"),
-            np.fromiter((0x80 <= token[0] < 0xC0 for token in tokens), np.bool_, len(texts)),
-            np.fromiter((token[-1] >= 0x80 and _ends_inside(token) for token in tokens), np.bool_, len(texts)),
+            np.array([len(rest) < len(token) for rest, token in zip(bare, tokens, strict=True)], np.bool_),
+            np.array([len(text.encode()) < len(rest) for rest, text in zip(bare, texts, strict=True)], np.bool_),
         )
 
 
-def _text(token: bytes) -> str:
-    try:
-        return token.decode()
-    except UnicodeDecodeError:
-        return whole_characters(token) or ""
-
-
-def _ends_inside(token: bytes) -> bool:
-    n = next((n for n in range(1, min(len(token), 4) + 1) if token[-n] & 0xC0 != 0x80), 1)
-    return token[-n] >= 0xC0 and n < (2 if token[-n] < 0xE0 else 3 if token[-n] < 0xF0 else 4)
-
-
 def _cut(texts: TokenTexts, split: Split) -> Flags:
-    splitter = Splitter.of(split)
-    columns = splitter.tables.classes[texts.codes]
     ways = _ways(split)
-    cut = (texts.lengths > 0) & ~ways.match(texts, columns)
-    if ways.leave_gaps:
-        met = np.append(0, np.cumsum(ways.may_start[columns]))
-        cut &= met[texts.starts + texts.lengths] > met[texts.starts]
-        for place in np.flatnonzero(cut):
-            token = columns[texts.starts[place] :][: texts.lengths[place]].tolist()
-            cut[place] = ways.meet(token[::-1] if split.from_end else token)
+    cut = (texts.lengths > 0) & ~ways.match(texts, Splitter.of(split).tables.classes[texts.codes])
+    if ways.leave_gaps:  # if nothing in a token matches, all of it may be in a gap
+        forwards = Splitter.of(replace(split, from_end=False))
+        matches = WordCutter(forwards, is_bytes=False, matches_only=True, reads_marks=False)
+        doubtful = [texts.texts[place] for place in np.flatnonzero(cut).tolist()]
+        cut[cut] = list(map(bool, matches.cut_texts([text[::-1] for text in doubtful] if split.from_end else doubtful)))
     return cut
 
 
@@ -128,11 +117,6 @@ class _Ways:
 
         return 0 in closure({self._start}, open_ways)
 
-    @property
-    def may_start(self) -> Flags:
-        """(n_classes,) bool, the classes that a match may start with."""
-        return np.array(self._next[self._start][: self._end]) > 0
-
     def match(self, texts: TokenTexts, columns: NDArray[np.uint8]) -> Flags:
         """Return which tokens are part of a match. columns: (n_characters,) uint8, the class of each character."""
         names, moves = self._all_at_once
@@ -147,16 +131,6 @@ class _Ways:
         hope = np.array([not states.isdisjoint(self._hopeful) for states in names])
         hope_inside = np.array([not self._read(states, range(self._end)).isdisjoint(self._hopeful) for states in names])
         return np.where(before, hope_inside[state], hope[state])
-
-    def meet(self, token: Sequence[int]) -> bool:
-        """Check whether something in a token matches, if the token is the whole text."""
-        for start in range(len(token)):
-            state = self._start
-            for column in (*token[start:], self._end):
-                if self._ends_match[state][column]:
-                    return True
-                state = self._next[state][column]
-        return False
 
     def _read(self, states: States, columns: Iterable[int]) -> States:
         return frozenset(self._next[state][column] for column in columns for state in states) - {0}

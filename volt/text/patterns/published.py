@@ -31,6 +31,7 @@ import json
 import re
 from difflib import get_close_matches
 from functools import lru_cache
+from typing import Any
 
 from volt.errors import ConfigError, quoted
 from volt.text.characters import SPACE
@@ -130,7 +131,7 @@ def drops_rest(name: str) -> bool:
 def declared(pattern: str, *, is_bytes: bool = False) -> str:
     r"""Return the saved name of published splits or a regular expression. Raises ConfigError if it is neither."""
     if pattern == "gpt2":
-        return "bytes" if is_bytes else "gpt2"  # pre-tokenizers of these names cut alike, and faster
+        return "bytes" if is_bytes else "gpt2"  # pre-tokenizers of these names split alike, and faster
     if pattern not in NAMED and _WORD.fullmatch(pattern):
         near = [name for name in NAMED if name.startswith(pattern.lower())] or get_close_matches(pattern.lower(), NAMED)
         hint = f"did you mean {' or '.join(near)}? The patterns are" if near else "choose from"
@@ -155,22 +156,13 @@ def splits_of(name: str) -> tuple[Split, ...]:
     if f"{kind}:" in (_ONE, _MATCHES):
         return (Split(content),)
     try:
-        rows = json.loads(content)
-    except (ValueError, RecursionError):
-        rows = None
-    if not isinstance(rows, list) or not all(map(_is_split, rows)):
+        rows: Any = json.loads(content) if content.lstrip().startswith("[") else None
+        return tuple(Split(row) if isinstance(row, str) else Split(**row) for row in rows)
+    except (ValueError, RecursionError, TypeError):
         raise ConfigError(
             f"pre-tokenizer {quoted(name, 200)}: after {_SEVERAL} a JSON list of patterns belongs, such as "
             f'{_SEVERAL}["\\\\p{{N}}{{1,3}}", {{"pattern": "\\\\p{{L}}+", "from_end": true}}]'
-        )
-    return tuple(Split(row) if isinstance(row, str) else Split(**row) for row in rows)
-
-
-def _is_split(row: object) -> bool:
-    if not isinstance(row, dict):
-        return isinstance(row, str)
-    is_known = row.keys() <= {"pattern", "from_end"} and isinstance(row.get("pattern"), str)
-    return is_known and isinstance(row.get("from_end", False), bool)
+        ) from None
 
 
 def name_of(splits: tuple[Split, ...]) -> str:

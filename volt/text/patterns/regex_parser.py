@@ -181,8 +181,8 @@ def _as_written(characters: CharacterSet, cursor: PatternReader) -> CharacterSet
 
 MOST_TIMES = 1000  # of a counted repetition
 _COUNTS = {"?": (0, 1), "*": (0, None), "+": (1, None)}
-_ONE_AHEAD = "look ahead at one character, as in (?!\\S), or cut in two splits"
-_AT_START = ("an anchor at a start", "leave it out, or cut each text by itself")
+_ONE_AHEAD = "look ahead at one character, as in (?!\\S), or use two splits"
+_AT_START = ("an anchor at a start", "remove it, or split each text by itself")
 _REFUSED_ESCAPES = {
     "123456789kg": ("a back-reference", "write out what it may repeat"),
     "bB": ("a word boundary", _ONE_AHEAD),
@@ -191,8 +191,8 @@ _REFUSED_ESCAPES = {
     "XRKQE": ("an escape that few engines know", "write out what it stands for"),
 }
 _REFUSED = {  # a start of the rest of the pattern → the fault and the remedy
-    "(?<=": ("look-behind", "cut in two splits, or put what stands before into the match"),
-    "(?<!": ("look-behind", "cut in two splits, or put what stands before into the match"),
+    "(?<=": ("look-behind", "use two splits, or put the text before it into the match"),
+    "(?<!": ("look-behind", "use two splits, or put the text before it into the match"),
     "(?>": ("an atomic group", "write a possessive quantifier, as in [a-z]++"),
     "(?#": ("a comment", "take it out"),
     "(?P": ("a named group", "write (?:...)"),
@@ -264,9 +264,8 @@ def _can_be_empty(node: Node) -> bool:
 
 
 def _parse_counts(cursor: PatternReader) -> tuple[int, int | None] | None:
-    for sign, counts in _COUNTS.items():
-        if cursor.take(sign):
-            return counts
+    if sign := cursor.take_match(r"[?*+]"):
+        return _COUNTS[sign[0]]
     if not cursor.sees("{"):
         return None
     place, result = cursor.place, cursor.take_match(r"\{([0-9]{1,9})(?:(,)([0-9]{1,9})?)?\}")
@@ -276,7 +275,7 @@ def _parse_counts(cursor: PatternReader) -> tuple[int, int | None] | None:
     most = int(result[3]) if result[3] else None if result[2] else least
     if max(least, most or 0) > MOST_TIMES or (most is not None and not 0 < most >= least):
         raise cursor.refusal(
-            f"{result[0]} repeats in no way that is possible here",
+            f"{result[0]} repeats in no way that a pattern supports",
             f"write {{m,n}} with m ≤ n and n from 1 to {MOST_TIMES:,}", start=place,
         )  # fmt: skip
     return least, most
@@ -300,13 +299,10 @@ def _parse_part(cursor: PatternReader) -> Node:
 
 def _parse_group(cursor: PatternReader) -> Node:
     start, ignored_case = cursor.place, cursor.ignores_case
-    for sign, negated in (("(?=", False), ("(?!", True)):
-        if cursor.take(sign):
-            return _look_ahead(_parse_inside(cursor, start), negated, cursor, start)
-    if cursor.take("(?i:"):
-        cursor.ignores_case = True
-    elif not cursor.take("(?:"):
-        cursor.take("(")
+    if cursor.take("(?=") or cursor.take("(?!"):
+        return _look_ahead(_parse_inside(cursor, start), cursor.pattern[start + 2] == "!", cursor, start)
+    cursor.ignores_case |= cursor.sees("(?i:")
+    cursor.take_match(r"\((\?i?:)?")
     result = _parse_inside(cursor, start)
     cursor.ignores_case = ignored_case
     return result

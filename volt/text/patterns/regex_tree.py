@@ -13,7 +13,7 @@ an integer with the bits of its classes; one more bit stands for the end of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, TypeAlias
@@ -25,7 +25,6 @@ from volt.errors import ConfigError
 from volt.forks import about_to_use_polars
 
 N_CHARACTERS = 0x110000
-Rule = Callable[[NDArray[np.bool_], NDArray[np.bool_]], NDArray[np.bool_]]
 # No property of the engine tells the characters of one of these ranges apart, so it is asked about the first of each:
 # ideographs as old as their block, planes that nothing is assigned in, or most of one, and planes for private use.
 _IDEOGRAPHS = ((0x3400, 0x4DB6), (0x4E00, 0x9FA6), (0x17000, 0x187ED), (0x20000, 0x2A6D7), (0x2A700, 0x2B735),
@@ -62,10 +61,10 @@ class CharacterSet:
         return CharacterSet(self.edges[1:] if self.edges[:1] == (0,) else (0, *self.edges))
 
     def __or__(self, other: CharacterSet) -> CharacterSet:
-        return _joined(self, other, np.logical_or)
+        return _joined(self, other)
 
     def __and__(self, other: CharacterSet) -> CharacterSet:
-        return _joined(self, other, np.logical_and)
+        return ~(~self | ~other)
 
     def folded(self) -> CharacterSet:
         """Add all characters that differ from one of the set by case alone (simple case folding)."""
@@ -105,9 +104,9 @@ def _asked() -> tuple[NDArray[np.int64], str]:
 
 
 @lru_cache(maxsize=256)
-def _joined(one: CharacterSet, other: CharacterSet, rule: Rule) -> CharacterSet:
+def _joined(one: CharacterSet, other: CharacterSet) -> CharacterSet:
     edges = np.union1d(np.array(one.edges, np.int64), np.array(other.edges, np.int64))
-    inside = rule(one.holds(edges), other.holds(edges))
+    inside = one.holds(edges) | other.holds(edges)
     return CharacterSet(tuple(edges[np.diff(inside, prepend=False)].tolist()))
 
 

@@ -135,7 +135,7 @@ def _tables(splits: tuple[Split, ...], automata: tuple[Automaton, ...], alphabet
     )
     columns, width = [*first.tolist(), alphabet.n_classes], values.shape[1] + 1
     offsets = np.cumsum([0, *(len(automaton.moves) * width for automaton in automata[:-1])])
-    moves = list[NDArray[np.int32]]()  # rows are named by where they start; row 0 has no way in each automaton
+    moves = list[NDArray[np.int32]]()  # rows are named by where they start; row 0 has no moves in each automaton
     for automaton, offset in zip(automata, offsets.tolist(), strict=True):
         of_one = automaton.moves[:, columns].reshape(-1)
         moves.append(2 * np.where(of_one > 1, (of_one >> 1) * width + offset, 0).astype(np.int32) + (of_one & 1))
@@ -153,7 +153,7 @@ _HIDDEN = Split(f"[{chr(FIRST_HIDDEN)}-{chr(LAST_HIDDEN)}]")
 _HIDDEN_START = chr(FIRST_HIDDEN).encode()[:2]
 _HIDDEN_BYTES, _WIDTH = re.compile(rb"\xf4\x8f[\x80-\xbf](?:(?<!\xbf)[\x80-\xbf]|[\x80-\xbd])"), 4
 _SPACE = SPACE.encode()
-_LINE_FEED, LINE_END = ord("\n"), 0xFF  # the latter occurs nowhere in UTF-8
+LINE_END, _LINE_END = 0xFF, "\udcff"  # a byte that UTF-8 lacks, and the character that "surrogateescape" makes of it
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,12 +199,9 @@ class WordCutter:
 
     def cut_texts(self, texts: Sequence[str]) -> list[str]:
         """Return each text with its words separated by single spaces."""
-        joined = "\n".join(texts) + "\n"
-        if joined.count("\n") == len(texts):
-            result = self.cut_lines(joined.encode(), separator=_LINE_FEED).tobytes()
-            return result.replace(b"\xff", b"\n").decode().split("\n")[:-1]
-        result = self.cut_lines(b"".join(text.encode() + b"\xff" for text in texts), separator=LINE_END).tobytes()
-        return [words.decode() for words in result.split(b"\xff")[:-1]]
+        joined = _LINE_END.join([*texts, ""]).encode("utf-8", "surrogateescape")
+        words = self.cut_lines(joined, separator=LINE_END).tobytes()
+        return words.decode("utf-8", "surrogateescape").split(_LINE_END)[:-1]
 
     def cut_text(self, text: str) -> list[str]:
         """Return the words of a text. Raises CorpusError if it contains a lone surrogate."""
