@@ -326,11 +326,8 @@ def scattered(values: Floats, active: Mask, *, other: float) -> Floats:
 
 def _log_sum_rows(log_kernel: Matrix, potential: Floats) -> Floats:
     """Return log Σ_j exp(L_ij + x_j) for each row of L, none of which is empty (reduceat would misread one)."""
-    starts = log_kernel.indptr[:-1]
     terms = log_kernel.data + potential[log_kernel.indices]
-    top: Floats = np.maximum.reduceat(terms, starts)
-    terms -= np.repeat(top, np.diff(log_kernel.indptr))
-    return top + np.log(np.add.reduceat(np.exp(terms), starts))
+    return np.asarray(np.logaddexp.reduceat(terms, log_kernel.indptr[:-1]))
 
 
 @dataclass(frozen=True, slots=True)

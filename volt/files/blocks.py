@@ -21,10 +21,10 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from volt.errors import ConfigError, CorpusError, shown_path, unreadable
-from volt.files.decompression import decompress, find_decoder
+from volt.files.decompression import LONGEST_MAGIC, decompress, find_decoder
 from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE, LineLimit
 from volt.files.small_files import opened
-from volt.files.utf8 import HEAD_SIZE, is_utf8, n_good_bytes, refusing_binary
+from volt.files.utf8 import is_utf8, n_good_bytes, refusing_binary
 from volt.urls import url_of
 
 Wait = Callable[[int, float | None], bool]  # descriptor, seconds → whether reading returns at once: see `is_ready`
@@ -236,25 +236,20 @@ def _open(path: str, wait: Wait | None = None) -> Iterator[_CountedFile]:
 
 
 def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:
-    file.step = min(_READ_SIZE, block_size)
-    head, pieces = _with_head(file.pieces())
-    if start := find_decoder(head):
-        head, pieces = _with_head(decompress(pieces, start, path=file.path))
-    else:
-        file.step = block_size
-    return refusing_binary(file.path, pieces)
-
-
-def _with_head(pieces: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """Return the first bytes (a line or a signature if no more wait), and all pieces again."""
-    taken: list[bytes] = []
-    head = b""
+    """Yield the pieces of a file's text, decompressed. Raises CorpusError if it is binary."""
+    file.step, pieces = min(_READ_SIZE, block_size), file.pieces()
+    taken, head = list[bytes](), b""
     for piece in pieces:
         taken.append(piece)
-        head += piece[: HEAD_SIZE - len(head)]
-        if len(head) == HEAD_SIZE or (not piece and (b"\n" in head or find_decoder(head))):
+        head += piece[:LONGEST_MAGIC]
+        if len(head) >= LONGEST_MAGIC or (not piece and (b"\n" in head or find_decoder(head))):
             break
-    return head, chain(taken, pieces)
+    whole: Iterator[bytes] = chain(taken, pieces)
+    if start := find_decoder(head):
+        file.step, whole = _READ_SIZE, decompress(whole, start, path=file.path)
+    else:
+        file.step = block_size
+    return refusing_binary(file.path, whole)
 
 
 def _whole_lines(pieces: Iterable[bytes], block_size: int) -> Iterator[bytes]:
