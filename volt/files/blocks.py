@@ -22,7 +22,7 @@ import numpy as np
 
 from volt.errors import ConfigError, CorpusError, shown_path, unreadable
 from volt.files.decompression import LONGEST_MAGIC, decompress, find_decoder
-from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE, LineLimit
+from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE, checked_max_line, refuse_long
 from volt.files.small_files import opened
 from volt.files.utf8 import is_utf8, n_good_bytes, refusing_binary
 from volt.urls import url_of
@@ -153,23 +153,23 @@ def blocks_of(
     file: ByteSource, pieces: Iterator[bytes], *, block_size: int, max_line: int | None, first_line: int = 1
 ) -> Iterator[Block]:
     """Yield blocks of whole lines of the pieces of a text, without a UTF-8 check."""
-    limit = LineLimit(max_line, may_be_marked=first_line == 1)
-    for data in _whole_lines(limit.passing(pieces), block_size):
-        n_ends = _n_line_ends(data)
-        limit.refuse(file.path, first_line + n_ends)
+    most = checked_max_line(max_line)
+    for data in _whole_lines(pieces, block_size, most):
         text = data.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else data
-        n_lines = n_ends + bool(text and not text.endswith(b"\n"))
+        refuse_long(text, most, path=file.path, first_line=first_line)
+        n_lines = _n_line_ends(text) + bool(text and not text.endswith(b"\n"))
         yield Block(file.path, first_line, n_lines, text, file.n_read, awaited=file.awaited)
         first_line += n_lines
 
 
 def read_raw(path: str, *, block_size: int = BLOCK_SIZE, max_line: int | None = MAX_LINE) -> Iterator[bytes]:
     """Yield the whole lines of one file as `read_blocks` does, without a UTF-8 check."""
-    n_lines, limit = 0, LineLimit(max_line)
+    first_line, most = 1, checked_max_line(max_line)
     with _open(path) as file:
-        for data in _whole_lines(limit.passing(_text(file, block_size)), block_size):
-            n_lines += _n_line_ends(data)
-            limit.refuse(file.path, 1 + n_lines)
+        for data in _whole_lines(_text(file, block_size), block_size, most):
+            text = data.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else data
+            refuse_long(text, most, path=file.path, first_line=first_line)
+            first_line += _n_line_ends(data)
             yield data
 
 
@@ -252,16 +252,22 @@ def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:
     return refusing_binary(file.path, whole)
 
 
-def _whole_lines(pieces: Iterable[bytes], block_size: int) -> Iterator[bytes]:
-    """Join pieces into blocks of whole lines; an empty piece flushes the lines so far."""
-    whole, rest, size = list[bytes](), list[bytes](), 0
+def _whole_lines(pieces: Iterable[bytes], block_size: int, most: int | None) -> Iterator[bytes]:
+    """Join pieces into blocks of whole lines; an empty piece flushes the lines so far.
+
+    most: the maximum number of bytes in a line; a longer line at the end of a piece ends the last block
+    """
+    whole, rest, size, n_rest = list[bytes](), list[bytes](), 0, 0
     for piece in pieces:
         size += len(piece)
         if cut := piece.rfind(b"\n") + 1:
             whole += [*rest, piece[:cut]]
-            rest = []
+            rest, n_rest = [], 0
         if cut < len(piece):
             rest.append(piece[cut:])
+            n_rest += len(rest[-1])
+        if most is not None and n_rest > most + len(BYTE_ORDER_MARK):
+            break
         if not piece or (whole and size >= block_size):
             block = b"".join(whole)
             yield block

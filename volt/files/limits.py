@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
 
 from volt import arguments
 from volt.errors import ConfigError, CorpusError, quoted, shown_path
@@ -53,18 +52,17 @@ def checked_max_line(most: int | None) -> int | None:
     return None if most is None else arguments.whole(most, "max_line", low=0, remedy=remedy) or None
 
 
-def overlong(text: bytes, most: int, *, before: int = 0) -> int:
-    r"""Return where the first line of more than `most` bytes starts, or −1. before: its bytes in earlier pieces
+def overlong(text: bytes, most: int) -> int:
+    r"""Return where the first line of more than `most` bytes starts, or −1.
 
-    >>> overlong(b"old\nlower\n", 4), overlong(b"old\n", 3, before=1)
-    (4, 0)
+    >>> overlong(b"old\nlower\n", 4)
+    4
     """
-    start, room = 0, most - before
-    while len(text) - start > room:
-        end = text.rfind(b"\n", start, start + room + 1)
-        if end < 0:
+    start = 0
+    while len(text) - start > most:
+        if (end := text.rfind(b"\n", start, start + most + 1)) < 0:
             return start
-        start, room = end + 1, most
+        start = end + 1
     return -1
 
 
@@ -77,35 +75,7 @@ def long_line_error(path: str, line: int, most: int) -> LongLineError:
     return LongLineError(f"{shown_path(path)}:{line}: the line has more than {most:,} bytes; cut it, or raise max_line")
 
 
-class LineLimit:
-    """A filter of the pieces of a text that stops at a line that is too long.
-
-    may_be_marked: whether the text may start with a byte order mark
-    is_broken: whether a line was too long
-    """
-
-    def __init__(self, most: int | None, *, may_be_marked: bool = True) -> None:
-        self.most, self.may_be_marked, self.is_broken = checked_max_line(most), may_be_marked, False
-
-    def passing(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the pieces; stop within or after a line that is too long."""
-        if self.most is None:
-            yield from pieces
-            return
-        length, head = 0, b""  # length: of the line that has not ended yet
-        for piece in pieces:
-            if self.may_be_marked and len(head) < len(BYTE_ORDER_MARK):
-                head += piece[: len(BYTE_ORDER_MARK) - len(head)]
-                length -= len(head) * (head == BYTE_ORDER_MARK)
-            if (start := overlong(piece, self.most, before=length)) >= 0:
-                self.is_broken = True
-                yield piece[: start + 1]
-                return
-            yield piece
-            end = piece.rfind(b"\n")
-            length = length + len(piece) if end < 0 else len(piece) - end - 1
-
-    def refuse(self, path: str, line: int) -> None:
-        """Raise CorpusError, with the number of the line, if it was too long."""
-        if self.is_broken and self.most is not None:
-            raise long_line_error(path, line, self.most)
+def refuse_long(text: bytes, most: int | None, *, path: str, first_line: int) -> None:
+    """Raise CorpusError if one of these lines has more than `most` bytes."""
+    if most is not None and (start := overlong(text, most)) >= 0:
+        raise long_line_error(path, first_line + text.count(b"\n", 0, start), most)
