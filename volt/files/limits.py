@@ -1,39 +1,9 @@
-"""Limit the length of a line, which could otherwise fill the memory; parse and show sizes such as 64K."""
+"""Limit the length of a line, which could otherwise fill the memory."""
 
 from __future__ import annotations
 
-import re
-
 from volt import arguments
-from volt.errors import ConfigError, CorpusError, quoted, shown_path
-
-_SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-
-
-def parse_bytes(value: int | str, name: str, *, such_as: str = "1000, 64M or 1G") -> int:
-    """Parse a size such as 64M into bytes. Raises ConfigError, with `such_as` as examples.
-
-    >>> parse_bytes("64M", "memory")
-    67108864
-    """
-    if not isinstance(value, str):
-        return arguments.whole(value, name, remedy=f"give bytes, such as {such_as}")
-    if not (match := re.fullmatch(r"([0-9]{1,15})([KMGT]?)B?", value.strip().upper())):
-        raise ConfigError(f"{name} is {quoted(value)}; give bytes, such as {such_as}")
-    return int(match[1]) * _SUFFIXES[match[2]]
-
-
-def shown_bytes(n_bytes: int) -> str:
-    """Return a number of bytes in its largest unit.
-
-    >>> shown_bytes(3 << 29)
-    '1.5 GB'
-    """
-    for suffix in "TGMK":
-        if n_bytes >= _SUFFIXES[suffix]:
-            return f"{n_bytes / _SUFFIXES[suffix]:.3g} {suffix}B"
-    return f"{n_bytes} bytes"
-
+from volt.errors import CorpusError, shown_path
 
 MAX_LINE = 64 << 20  # bytes
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # no part of the first line
@@ -43,7 +13,7 @@ def parse_max_line(text: str, name: str = "max_line") -> int | None:
     """Parse a limit such as 1000 or 64M; "none" and 0 stand for no limit. Raises ConfigError. name: the option's"""
     if text.strip().lower() == "none":
         return None
-    return checked_max_line(parse_bytes(text, name, such_as="1000, 64M or 1G, or none for no limit"))
+    return checked_max_line(arguments.parse_bytes(text, name, such_as="1000, 64M or 1G, or none for no limit"))
 
 
 def checked_max_line(most: int | None) -> int | None:

@@ -175,10 +175,8 @@ def read_range(
     """Yield the blocks of a range as `read_blocks` does. first_line: for errors; see `numbered`"""
     file, longest = Descriptor(part.path), (max_line or part.size) + len(BYTE_ORDER_MARK)
     refuse_binary(part.path, file.read_some(0, min(HEAD_SIZE, part.size)))
-    first_line, pieces = (
-        first_line if part.start else 1,
-        _pieces(file, part, min(part.size, part.stop + longest), block_size),
-    )
+    pieces = _pieces(file, part, min(part.size, part.stop + longest), block_size)
+    first_line = first_line if part.start else 1
     for block in blocks_of(file, pieces, block_size=block_size, max_line=max_line, first_line=first_line):
         yield from checked_blocks(block, errors)
 
