@@ -24,7 +24,7 @@ from volt.errors import ConfigError, CorpusError, shown_path, unreadable
 from volt.files.decompression import LONGEST_MAGIC, decompress, find_decoder
 from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE, checked_max_line, refuse_long
 from volt.files.small_files import opened
-from volt.files.utf8 import is_utf8, n_good_bytes, refusing_binary
+from volt.files.utf8 import first_fault, is_utf8, refusing_binary
 from volt.urls import url_of
 
 Wait = Callable[[int, float | None], bool]  # descriptor, seconds → whether reading returns at once: see `is_ready`
@@ -283,13 +283,13 @@ def _n_line_ends(data: bytes) -> int:
 
 def checked_blocks(block: Block, errors: Errors) -> Iterator[Block]:
     """Yield `checked_block`, after the good lines before a refused one."""
-    if is_utf8(block.data):
-        yield block
-        return
-    if errors == "strict" and (n_bytes := n_good_bytes(block.data)):
-        data = block.data[:n_bytes]
-        yield replace(block, data=data, n_lines=_n_line_ends(data))
-    yield checked_block(block, errors)
+    try:
+        checked = checked_block(block, errors)
+    except CorpusError:
+        if data := block.data[: block.data.rfind(b"\n", 0, first_fault(block.data)) + 1]:
+            yield replace(block, data=data, n_lines=_n_line_ends(data))
+        raise
+    yield checked
 
 
 def checked_block(block: Block, errors: Errors) -> Block:
@@ -309,13 +309,10 @@ def checked_block(block: Block, errors: Errors) -> Block:
 
 def utf8_error(block: Block) -> CorpusError:
     """Return the error for a block that is not UTF-8, with file, line, column and byte."""
-    try:
-        block.data.decode()
-    except UnicodeDecodeError as error:
-        start = block.data.rfind(b"\n", 0, error.start) + 1
-        line = block.first_line + block.data.count(b"\n", 0, start)
-        column = len(block.data[start : error.start].decode()) + 1
-        result = f"invalid UTF-8 byte 0x{block.data[error.start]:02x} at column {column}"
+    fault = first_fault(block.data)
+    start = block.data.rfind(b"\n", 0, fault) + 1
+    line, column = block.first_line + block.data.count(b"\n", 0, start), len(block.data[start:fault].decode()) + 1
+    result = f"invalid UTF-8 byte 0x{block.data[fault]:02x} at column {column}"
     message = f"{shown_path(block.path)}:{line}: {result}; convert the file or pass"
     return CorpusError(message, hint={"errors": "replace"})
 

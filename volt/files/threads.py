@@ -29,15 +29,10 @@ B = TypeVar("B")
 T = TypeVar("T")
 
 
-def run_watched(
-    kernel: Callable[[NDArray[np.int64]], T],
-    *,
-    report: Callable[[int], object] | None = None,
-    every: float = 0.05,
-) -> T:
+def run_watched(kernel: Callable[[NDArray[np.int64]], T], *, report: Callable[[int], object] | None = None) -> T:
     """Run `kernel(progress)` in a thread, and stop it when the caller is interrupted.
 
-    report: called every `every` seconds with the work done
+    report: called with the work done, every 0.05 seconds
     """
     import numpy as np
 
@@ -47,7 +42,7 @@ def run_watched(
     thread.start()
     try:
         while thread.is_alive():
-            thread.join(every)
+            thread.join(0.05)
             if report:
                 report(int(progress[0]))
     finally:
