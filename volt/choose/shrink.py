@@ -186,7 +186,7 @@ def shrink(
     counts: the result of `count_words` with the vocabulary's settings, or a mapping of words to their counts
     to: the number of ids, special tokens and bytes included
     closed: whether tokens stay that others are merged from, so that there is no new scaffolding, which the files of
-        other libraries cannot hold
+        other libraries cannot contain
     keep_atoms: whether all atoms stay; otherwise those that the corpus lacks may go, and are then unknown characters
 
     Special tokens, byte tokens and the atoms of bytes always stay.

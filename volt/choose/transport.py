@@ -1,6 +1,6 @@
 """Entropic optimal transport on a sparse support: characters are moved into tokens (Section 4.2).
 
-Rows i hold masses a (characters), columns j masses b (tokens); D(i,j) is stored where i may move into j. `Sinkhorn`
+Rows i have masses a (characters), columns j masses b (tokens); D(i,j) is stored where i may move into j. `Sinkhorn`
 finds the plan P ≥ 0 on the support that minimises
 
     <P,D> − ε H(P) + ρ_a KL(P1 | a) + ρ_b KL(Pᵀ1 | b)      H(P) = −Σ P (log P − 1),  τ = ρ/(ρ+ε)
