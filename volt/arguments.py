@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -23,7 +24,7 @@ from numbers import Integral, Real
 from operator import index
 from typing import Any, TypeVar
 
-from volt.errors import ArgumentError, ConfigError, VoltError
+from volt.errors import ArgumentError, ConfigError, VoltError, quoted
 from volt.urls import plain_path
 
 T = TypeVar("T")
@@ -268,6 +269,19 @@ def function(value: Any, name: str) -> Callable[..., Any] | None:
         raise refusal(value, name, "give a function, or None")
     result: Callable[..., Any] | None = value
     return result
+
+
+def parse_bytes(value: int | str, name: str, *, such_as: str = "1000, 64M or 1G") -> int:
+    """Parse a size such as 64M into bytes. Raises ConfigError for an invalid size, with `such_as` as examples.
+
+    >>> parse_bytes("64M", "memory")
+    67108864
+    """
+    if not isinstance(value, str):
+        return whole(value, name, remedy=f"give bytes, such as {such_as}")
+    if not (match := re.fullmatch(r"([0-9]{1,15})([KMGT]?)B?", value.strip().upper())):
+        raise ConfigError(f"{name} is {quoted(value)}; give bytes, such as {such_as}")
+    return int(match[1]) << 10 * " KMGT".index(match[2] or " ")
 
 
 def _shown(value: object) -> str:

@@ -232,7 +232,7 @@ def test_sources_that_are_not_there(tmp_path: Path) -> None:
     for source, message in [
         (tmp_path / "none.txt", "no such file"),
         (tmp_path / "*.gz", "no file matches this pattern"),
-        (tmp_path / "empty", "the directory holds no files"),
+        (tmp_path / "empty", "the directory contains no files"),
     ]:
         with pytest.raises(CorpusError, match=message):
             expand(source)

@@ -174,7 +174,7 @@ def test_ids_that_do_not_fit_are_refused_and_nothing_is_left(tmp_path: Path) -> 
     _write(tmp_path / "a", SENTENCES, "u16")
     before = [(tmp_path / name).read_bytes() for name in ("a.bin", "a.idx")]
     wrong = [
-        ([65_536], [1], "id 65,536 does not fit: u16 holds 0 to 65,535; choose another dtype"),
+        ([65_536], [1], "id 65,536 does not fit: u16 allows 0 to 65,535; choose another dtype"),
         ([-1], [1], "id -1 does not fit"),
         ([1], [1, 1], "sizes sum up to 2, but there are 1 ids"),
         ([1], [-1, 2], "a sentence of -1 or 2 ids"),

@@ -161,10 +161,10 @@ def _steps_table(result: SearchResult, *, full: bool, hint: str) -> list[Rendera
     return [grid, Text(note, style="dim")]
 
 
-def rows_shown(n: int, picked: Collection[int], *, most: int = MOST_ROWS) -> Sequence[int]:
+def rows_shown(n: int, picked: Collection[int]) -> Sequence[int]:
     """Choose which of n rows a short table shows: the picked ones, and others in the widest gaps."""
     shown = {0, n - 1, *picked}
-    while len(shown) < min(most, n):
+    while len(shown) < min(MOST_ROWS, n):
         before, after = max(pairwise(sorted(shown)), key=lambda gap: gap[1] - gap[0])
         shown.add((before + after) // 2)
     return sorted(shown)

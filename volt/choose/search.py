@@ -46,6 +46,7 @@ from volt.text.characters import ALPHABET, PREFIX, SUFFIX, readable
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
+N_SAMPLES = 6  # words whose pieces a report shows
 LONG_WORD = 8  # letters; shorter words are rarely cut
 _LONG = rf"^{PREFIX}?[\p{{L}}\p{{M}}]{{{LONG_WORD},}}$"
 _FIRST, _FURTHER = "".join(ALPHABET[0xC2:0xF5]), "".join(ALPHABET[0x80:0xC0])  # bytes of characters beyond ASCII
@@ -57,12 +58,12 @@ def entropy_curve(steps: Sequence[SizeStep], chosen: Pick) -> str:
     return html_curve(points, chosen=points[chosen.index], across="vocabulary size", upwards="entropy")
 
 
-def sample_cuts(candidates: Candidates, vocabulary: Vocabulary, *, n_words: int = 6) -> list[tuple[str, list[str]]]:
+def sample_cuts(candidates: Candidates, vocabulary: Vocabulary) -> list[tuple[str, list[str]]]:
     """Return a few long words, from the commonest to the rarest, with their pieces."""
     table = candidates.counts.table
     long = table.filter(table["word"].str.contains(_LONG_BYTES if vocabulary.pretokenizer.is_bytes else _LONG))
     words = (long if long.height else table).sort("count", "word", descending=[True, False])["word"]
-    chosen = dict.fromkeys(words[i * (len(words) - 1) // max(1, n_words - 1)] for i in range(n_words))
+    chosen = dict.fromkeys(words[i * (len(words) - 1) // (N_SAMPLES - 1)] for i in range(N_SAMPLES))
     encoder = Encoder(vocabulary)
     return [(word, list(pieces)) for word, pieces in zip(chosen, encoder.encode_words(list(chosen)), strict=True)]
 
@@ -76,12 +77,11 @@ def readable_cuts(cuts: Iterable[tuple[str, Iterable[str]]], vocabulary: Vocabul
 
 def _without_space(pieces: Iterable[str]) -> str:
     first, *others = map(readable, pieces)
-    return "|".join(text for text in (first.removeprefix(" "), *others) if text)
+    return "|".join(filter(None, (first.removeprefix(" "), *others)))
 
 
 def _without_markers(pieces: Iterable[str]) -> str:
-    texts = [piece.removesuffix(SUFFIX) for piece in pieces]
-    return "|".join(text for text in texts if text).removeprefix(PREFIX)
+    return "|".join(filter(None, (piece.removesuffix(SUFFIX) for piece in pieces))).removeprefix(PREFIX)
 
 
 FAIR_COUNT = 50
@@ -166,8 +166,8 @@ class SearchResult:
     @property
     def range(self) -> tuple[int, int]:
         """The sizes that `utility` and `median500` pick, the smaller first: the range worth a trial."""
-        sizes = sorted(self.picks[rule].size for rule in ("utility", "median500"))
-        return sizes[0], sizes[-1]
+        low, high = sorted(self.picks[rule].size for rule in ("utility", "median500"))
+        return low, high
 
     @property
     def support(self) -> str:

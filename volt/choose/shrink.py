@@ -8,10 +8,10 @@ are merged from become scaffolding. Removing unneeded merges at the end changes 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
-from itertools import chain, pairwise
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +22,6 @@ from volt.choose.extend import words_for
 from volt.display import counted
 from volt.encode.merge_tables import MergedWords, occurrences
 from volt.errors import VocabularyError
-from volt.text.characters import SUFFIX
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -43,6 +42,8 @@ class Drops:
     def __init__(
         self, vocabulary: Vocabulary, counts: WordCounts, *, closed: bool = False, keep_atoms: bool = True
     ) -> None:  # fmt: skip
+        from volt.kernels.bpe_tables import pairs_met
+
         merged = MergedWords.of(vocabulary, counts)
         tables, words = merged.tables, merged.words
         keys, numbers = tables.parts.tolist(), {token: number for number, token in enumerate(tables.tokens)}
@@ -55,9 +56,9 @@ class Drops:
         self.parts: list[set[int]] = [set() for _ in keys]
         for left, right in vocabulary.merges:
             self.parts[numbers[left + right]] |= {numbers[left], numbers[right]}
-        if vocabulary.merging == "ranks":  # where what joins need not be what the merge says
-            for token, pair in _last_joins(vocabulary):
-                self.parts[numbers[token]] |= {numbers[part] for part in pair}
+        if vocabulary.merging == "ranks":  # a token may be joined from other parts than its merge names
+            for left, right, rank in zip(*(column.tolist() for column in pairs_met(tables.merges)), strict=True):
+                self.parts[tables.merges.results[rank]] |= {left, right}
         needed = Counter(chain(*self.parts, map(numbers.__getitem__, vocabulary.scaffolding)))
         self.needs = [needed[number] for number in range(len(keys))]
         always = keep_atoms or vocabulary.pretokenizer.is_bytes
@@ -153,24 +154,6 @@ class Drops:
         return result
 
 
-def _last_joins(vocabulary: Vocabulary) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the last merge of each token that its own characters reach, if merging goes by ranks of results."""
-    ranks = {token: rank for rank, token in reversed([*enumerate(map("".join, vocabulary.merges))])}
-    never = len(vocabulary.merges)
-    for token in reversed(ranks):
-        is_final = vocabulary.marker == "suffix" and token.endswith(SUFFIX)
-        symbols = list(token.removesuffix(SUFFIX) if is_final else token)
-        symbols[-1:] = [symbols[-1] + SUFFIX * is_final] if symbols else []
-        while len(symbols) > 2:
-            result = [ranks.get(left + right, never) for left, right in pairwise(symbols)]
-            if (rank := min(result)) == never:
-                break
-            place = result.index(rank)
-            symbols[place : place + 2] = [symbols[place] + symbols[place + 1]]
-        if len(symbols) == 2:
-            yield token, (symbols[0], symbols[1])
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Shrunk:
     """A vocabulary with fewer ids, the counts of the corpus, and its pieces before and after.
@@ -203,7 +186,7 @@ def shrink(
     counts: the result of `count_words` with the vocabulary's settings, or a mapping of words to their counts
     to: the number of ids, special tokens and bytes included
     closed: whether tokens stay that others are merged from, so that there is no new scaffolding, which the files of
-        other libraries cannot hold
+        other libraries cannot contain
     keep_atoms: whether all atoms stay; otherwise those that the corpus lacks may go, and are then unknown characters
 
     Special tokens, byte tokens and the atoms of bytes always stay.

@@ -1,6 +1,6 @@
 """Entropic optimal transport on a sparse support: characters are moved into tokens (Section 4.2).
 
-Rows i hold masses a (characters), columns j masses b (tokens); D(i,j) is stored where i may move into j. `Sinkhorn`
+Rows i have masses a (characters), columns j masses b (tokens); D(i,j) is stored where i may move into j. `Sinkhorn`
 finds the plan P ≥ 0 on the support that minimises
 
     <P,D> − ε H(P) + ρ_a KL(P1 | a) + ρ_b KL(Pᵀ1 | b)      H(P) = −Σ P (log P − 1),  τ = ρ/(ρ+ε)
@@ -326,11 +326,8 @@ def scattered(values: Floats, active: Mask, *, other: float) -> Floats:
 
 def _log_sum_rows(log_kernel: Matrix, potential: Floats) -> Floats:
     """Return log Σ_j exp(L_ij + x_j) for each row of L, none of which is empty (reduceat would misread one)."""
-    starts = log_kernel.indptr[:-1]
     terms = log_kernel.data + potential[log_kernel.indices]
-    top: Floats = np.maximum.reduceat(terms, starts)
-    terms -= np.repeat(top, np.diff(log_kernel.indptr))
-    return top + np.log(np.add.reduceat(np.exp(terms), starts))
+    return np.asarray(np.logaddexp.reduceat(terms, log_kernel.indptr[:-1]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
+from typing import Any
 
 from volt import arguments
 from volt.choose.exact_curve import muv_search
@@ -22,8 +23,8 @@ from volt.choose.size_steps import SearchParameters, checked_parameters, default
 from volt.comparison import Comparison as Comparison
 from volt.comparison.cost import Cost, PhaseLog, Report, measured
 from volt.comparison.libraries import Cutter, ReadFile, read_file
-from volt.comparison.measures import MOST_UNKNOWN, Cuts, Measures
-from volt.comparison.result import MeasuredTexts, corpus_facts, cut_texts, made_now, measure_system, measured_texts
+from volt.comparison.measures import MOST_UNKNOWN, Measures
+from volt.comparison.result import CutTexts, MeasuredTexts, corpus_facts, made_now, measure_system
 from volt.comparison.result import SystemResult as SystemResult
 from volt.comparison.size_studies import grid_argmax, muv_study, sample_cuts, token_table
 from volt.comparison.systems import (
@@ -118,8 +119,8 @@ def compare(
             compared.append(_other(result, spec, files))
     compared += _separate(texts if separate else (), searched, work)
     with work.phase("measure"):
-        both = measured_texts(texts, held, length=parameters.length, model=model)
-    results = tuple(_results(compared, both, work))
+        both = MeasuredTexts.of(texts), MeasuredTexts.of(held)
+    results = tuple(_results(compared, both, work, length=parameters.length, model=model))
     work.problems += _unknown(results)
     with work.phase("study"):
         study = muv_study(result.search, parameters=parameters, volt_cost=result.volt, sweep_cost=result.sweep)
@@ -227,13 +228,15 @@ def _separate(texts: Sequence[NamedText], searched: Callable[..., _Searched], wo
     )  # fmt: skip
 
 
-def _results(systems: Sequence[System], texts: MeasuredTexts, work: PhaseLog) -> Iterator[SystemResult]:
-    cuts: dict[Cutter, dict[str, Cuts]] = {}
+def _results(
+    systems: Sequence[System], texts: Sequence[MeasuredTexts], work: PhaseLog, **options: Any
+) -> Iterator[SystemResult]:
+    cuts: dict[Cutter, list[CutTexts]] = {}
     for system in systems:
         with work.phase("measure", system.name), work.tolerated(system.name):
             if system.cut not in cuts:
-                cuts = {system.cut: cut_texts(system, texts)}
-            yield measure_system(system, texts, cuts=cuts[system.cut])
+                cuts = {system.cut: [some.cut(system) for some in texts]}
+            yield measure_system(system, *cuts[system.cut], aligned=[some.aligned for some in texts], **options)
 
 
 def _unknown(results: Sequence[SystemResult]) -> list[str]:

@@ -65,7 +65,7 @@ def _model_of(path: str, pattern: str | None) -> tuple[Vocabulary | Library, str
     if (library := load(path)) is None:
         raise VocabularyError(reason) from None
     why = reason.removeprefix(f"{path}: ").partition("; ")[0]
-    return library, f"{path}: {library.name} cuts by this file, not VOLT: {why}"
+    return library, f"{path}: {library.name} splits words by this file, because VOLT cannot: {why}"
 
 
 def load(path: str | Path) -> Library | None:

@@ -1,4 +1,4 @@
-"""Distinct words, their counts, and how a system cuts them → `Measures`: every criterion of one system on one text.
+"""Distinct words, their counts, and how a system splits them → `Measures`: every criterion of one system on one text.
 
 Unknown pieces count as pieces; together they are one more type, of one character. Many unknown pieces would make a
 system look compact and even, so above 1 % no measure that ranks systems is set.

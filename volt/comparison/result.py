@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -72,69 +72,56 @@ class SystemResult:
     shares: dict[str, float]
 
 
+CutTexts = dict[str, tuple[Text, Cuts]]  # by name
 _FACTS = ("name", "family", "size", "rule", "why", "on_edge", "n_scaffolding", "cost_note")  # copied from a System
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredTexts:
-    """All texts, by name.
+    """The training or held-out texts, by name: their distinct words, and the counts of these.
 
-    words: the distinct words of the training and the held-out text
-    training, heldout: the counts of these words
-    aligned, heldout_aligned: whether all texts have equally many lines
+    aligned: whether all have equally many lines
     """
 
     words: dict[str, list[str]]
-    training: dict[str, Text]
-    heldout: dict[str, Text]
+    counts: dict[str, Text]
     aligned: bool
-    heldout_aligned: bool
-    length: Length
-    model: LanguageModel | None
+
+    @classmethod
+    def of(cls, texts: Sequence[NamedText]) -> MeasuredTexts:
+        words = {text.name: text.counts.words for text in texts}
+        counts = {
+            text.name: Text(text.counts.counts.astype(np.int64), text.characters, text_bytes(text.counts))
+            for text in texts
+        }
+        return cls(words, counts, are_aligned(texts))
+
+    def cut(self, system: System) -> CutTexts:
+        """Return the texts that a system can split, with their pieces."""
+        parts = {name: text for name, text in self.counts.items() if system.can_cut(name)}
+        return {name: (text, system.cut(self.words[name], name)) for name, text in parts.items()}
 
 
-def measured_texts(
-    sources: Sequence[NamedText], heldout: Sequence[NamedText], *, length: Length, model: LanguageModel | None
-) -> MeasuredTexts:
-    words = dict[str, dict[str, int]]()  # name → word → its index
-    for text in (*sources, *heldout):
-        numbers = words.setdefault(text.name, {})
-        for word in text.counts.words:
-            numbers.setdefault(word, len(numbers))
-    training, other = ({text.name: _text_of(text, words[text.name]) for text in some} for some in (sources, heldout))
-    names = {name: list(numbers) for name, numbers in words.items()}
-    return MeasuredTexts(names, training, other, are_aligned(sources), are_aligned(heldout), length, model)
-
-
-def _text_of(source: NamedText, numbers: Mapping[str, int]) -> Text:
-    counts = np.zeros(len(numbers), np.int64)
-    counts[[numbers[word] for word in source.counts.words]] = source.counts.counts
-    return Text(counts, source.characters, text_bytes(source.counts))
-
-
-def cut_texts(system: System, texts: MeasuredTexts) -> dict[str, Cuts]:
-    return {name: system.cut(words, name) for name, words in texts.words.items() if system.can_cut(name)}
-
-
-def measure_system(system: System, texts: MeasuredTexts, *, cuts: Mapping[str, Cuts]) -> SystemResult:
-    """Measure a system on all texts. cuts: the result of `cut_texts`"""
-    training, heldout = (
-        {name: (text, cuts[name]) for name, text in some.items() if name in cuts}
-        for some in (texts.training, texts.heldout)
-    )
-    measured = partial(measure, lengths=system.lengths, length=texts.length, model=texts.model)
+def measure_system(
+    system: System, training: CutTexts, heldout: CutTexts, *, aligned: Sequence[bool], length: Length,
+    model: LanguageModel | None,
+) -> SystemResult:  # fmt: skip
+    """Measure a system on all texts. aligned: whether all training texts, and all held-out texts, are aligned"""
+    measured = partial(measure, lengths=system.lengths, length=length, model=model)
     whole = measured([*training.values()])
     counts = np.array([cut.token_counts(text.word_counts, len(system.tokens)) for text, cut in training.values()])
+    by_source, heldout_by_source = (
+        compared({name: measured([part]) for name, part in parts.items()}, aligned=is_aligned)
+        for parts, is_aligned in zip((training, heldout), aligned, strict=True)
+    )
     return SystemResult(
         **{name: getattr(system, name) for name in _FACTS},
         seconds=system.cost.seconds,
         memory_mb=system.cost.memory_mb,
         training=replace(whole, muv=system.step_muv if whole.is_ranked else None),
         heldout=measured([*heldout.values()]) if heldout else None,
-        by_source=compared({name: measured([part]) for name, part in training.items()}, aligned=texts.aligned),
-        heldout_by_source=compared(
-            {name: measured([part]) for name, part in heldout.items()}, aligned=texts.heldout_aligned
-        ),
+        by_source=by_source,
+        heldout_by_source=heldout_by_source,
         shares=dict(zip(training, source_shares(counts).tolist(), strict=True)),
     )
 

@@ -205,9 +205,9 @@ def muv_study(
     )
 
 
-def grid_argmax(candidates: Candidates, *, length: Length = "type", grid: Sequence[int] = GRID) -> Argmax | None:
+def grid_argmax(candidates: Candidates, *, grid: Sequence[int] = GRID) -> Argmax | None:
     """Return the pick of MUV-search on the paper's grid, if it has two sizes."""
-    return _argmax(muv_search(candidates, length=length), _within(candidates, grid), "grid", length)
+    return _argmax(muv_search(candidates), _within(candidates, grid), "grid", "type")
 
 
 def _argmaxes(

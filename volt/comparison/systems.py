@@ -143,7 +143,7 @@ def vocabulary_system(name: str, vocabulary: Vocabulary, *, words_of: WordCounts
     as_texts = words_of is not None and settings != (words_of.normalizer, words_of.pretokenizer)
     if as_texts and words_of is not None and words_of.pretokenizer != PreTokenizer():
         raise VocabularyError(
-            f"{name} cuts texts by {vocabulary.pretokenizer.name}, the corpus was counted by "
+            f"{name} splits text by {vocabulary.pretokenizer.name}, but the corpus was counted by "
             f"{words_of.pretokenizer.name}; count it by white space to compare them"
         )
     space = " " * (vocabulary.pretokenizer.keeps_spaces and not vocabulary.pretokenizer.dummy_prefix)

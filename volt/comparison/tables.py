@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from volt.display import Grid, LabelledText, at_bars
@@ -335,8 +336,7 @@ def _line(cells: Iterable[str]) -> str:
 
 def _escaped(text: str) -> str:
     """Escape a text for Markdown and its tables."""
-    plain = " ".join(text.split())
-    return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "\\|")
+    return escape(" ".join(text.split()), quote=False).replace("|", "\\|")
 
 
 def as_text(data: Data) -> RenderableType:

@@ -21,11 +21,11 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from volt import arguments
 from volt.count.unit_table import MOST
 from volt.count.word_counts import EMPTY, CountedPart, added, check_total
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError, reason
-from volt.files.limits import parse_bytes, shown_bytes
 from volt.files.temporary import scratch_folder
 from volt.files.threads import available_cores
 
@@ -45,7 +45,7 @@ class Budget:
     @classmethod
     def of(cls, value: int | str) -> Budget:
         """Parse a number of bytes, or a string such as 2G. Raises ConfigError if it is below 512 MB or not a size."""
-        n_bytes = parse_bytes(value, "memory", such_as="512M, which is the least, 2G or 16G")
+        n_bytes = arguments.parse_bytes(value, "memory", such_as="512M, which is the least, 2G or 16G")
         if n_bytes < _LEAST:
             raise ConfigError(f"memory is {value}; give 512M or more; Python and the libraries take half of that")
         return cls(n_bytes)
@@ -56,6 +56,15 @@ class Budget:
             histogram = CountHistogram(1)
             histogram.add(table)
             raise histogram.refusal(self, approximate=approximate)
+
+    def __str__(self) -> str:
+        """Return the bytes in a large unit.
+
+        >>> str(Budget(3 << 29))
+        '1.5 GB'
+        """
+        power = min(4, (self.n_bytes.bit_length() - 1) // 10)
+        return f"{self.n_bytes / (1 << 10 * power):.3g} {' KMGT'[power]}B"
 
     @property
     def for_words(self) -> int:
@@ -142,7 +151,7 @@ class CountHistogram:
         rows = zip(self._least.tolist(), n_words, n_characters, strict=True)
         least, left, _ = next(row for row in rows if learning_bytes(*row[1:]) <= budget.for_words)
         return CorpusError(
-            f"{counted(n_words[0], 'distinct word')} are too many for {shown_bytes(budget.n_bytes)}, and {left:,} of "
+            f"{counted(n_words[0], 'distinct word')} are too many for {budget}, and {left:,} of "
             f"them occur {counted(least, 'time')} or more; give more memory or pass",
             hint={"min_count": least} if approximate else {"min_count": least, "approximate": True},
         )

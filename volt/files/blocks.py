@@ -21,10 +21,10 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from volt.errors import ConfigError, CorpusError, shown_path, unreadable
-from volt.files.decompression import decompress, find_decoder
-from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE, LineLimit
+from volt.files.decompression import LONGEST_MAGIC, decompress, find_decoder
+from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE, checked_max_line, refuse_long
 from volt.files.small_files import opened
-from volt.files.utf8 import HEAD_SIZE, is_utf8, n_good_bytes, refusing_binary
+from volt.files.utf8 import first_fault, is_utf8, refusing_binary
 from volt.urls import url_of
 
 Wait = Callable[[int, float | None], bool]  # descriptor, seconds → whether reading returns at once: see `is_ready`
@@ -153,23 +153,23 @@ def blocks_of(
     file: ByteSource, pieces: Iterator[bytes], *, block_size: int, max_line: int | None, first_line: int = 1
 ) -> Iterator[Block]:
     """Yield blocks of whole lines of the pieces of a text, without a UTF-8 check."""
-    limit = LineLimit(max_line, may_be_marked=first_line == 1)
-    for data in _whole_lines(limit.passing(pieces), block_size):
-        n_ends = _n_line_ends(data)
-        limit.refuse(file.path, first_line + n_ends)
+    most = checked_max_line(max_line)
+    for data in _whole_lines(pieces, block_size, most):
         text = data.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else data
-        n_lines = n_ends + bool(text and not text.endswith(b"\n"))
+        refuse_long(text, most, path=file.path, first_line=first_line)
+        n_lines = _n_line_ends(text) + bool(text and not text.endswith(b"\n"))
         yield Block(file.path, first_line, n_lines, text, file.n_read, awaited=file.awaited)
         first_line += n_lines
 
 
 def read_raw(path: str, *, block_size: int = BLOCK_SIZE, max_line: int | None = MAX_LINE) -> Iterator[bytes]:
     """Yield the whole lines of one file as `read_blocks` does, without a UTF-8 check."""
-    n_lines, limit = 0, LineLimit(max_line)
+    first_line, most = 1, checked_max_line(max_line)
     with _open(path) as file:
-        for data in _whole_lines(limit.passing(_text(file, block_size)), block_size):
-            n_lines += _n_line_ends(data)
-            limit.refuse(file.path, 1 + n_lines)
+        for data in _whole_lines(_text(file, block_size), block_size, most):
+            text = data.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else data
+            refuse_long(text, most, path=file.path, first_line=first_line)
+            first_line += _n_line_ends(data)
             yield data
 
 
@@ -236,37 +236,38 @@ def _open(path: str, wait: Wait | None = None) -> Iterator[_CountedFile]:
 
 
 def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:
-    file.step = min(_READ_SIZE, block_size)
-    head, pieces = _with_head(file.pieces())
-    if start := find_decoder(head):
-        head, pieces = _with_head(decompress(pieces, start, path=file.path))
-    else:
-        file.step = block_size
-    return refusing_binary(file.path, pieces)
-
-
-def _with_head(pieces: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """Return the first bytes (a line or a signature if no more wait), and all pieces again."""
-    taken: list[bytes] = []
-    head = b""
+    """Yield the pieces of a file's text, decompressed. Raises CorpusError if it is binary."""
+    file.step, pieces = min(_READ_SIZE, block_size), file.pieces()
+    taken, head = list[bytes](), b""
     for piece in pieces:
         taken.append(piece)
-        head += piece[: HEAD_SIZE - len(head)]
-        if len(head) == HEAD_SIZE or (not piece and (b"\n" in head or find_decoder(head))):
+        head += piece[:LONGEST_MAGIC]
+        if len(head) >= LONGEST_MAGIC or (not piece and (b"\n" in head or find_decoder(head))):
             break
-    return head, chain(taken, pieces)
+    whole: Iterator[bytes] = chain(taken, pieces)
+    if start := find_decoder(head):
+        file.step, whole = _READ_SIZE, decompress(whole, start, path=file.path)
+    else:
+        file.step = block_size
+    return refusing_binary(file.path, whole)
 
 
-def _whole_lines(pieces: Iterable[bytes], block_size: int) -> Iterator[bytes]:
-    """Join pieces into blocks of whole lines; an empty piece flushes the lines so far."""
-    whole, rest, size = list[bytes](), list[bytes](), 0
+def _whole_lines(pieces: Iterable[bytes], block_size: int, most: int | None) -> Iterator[bytes]:
+    """Join pieces into blocks of whole lines; an empty piece flushes the lines so far.
+
+    most: the maximum number of bytes in a line; a longer line at the end of a piece ends the last block
+    """
+    whole, rest, size, n_rest = list[bytes](), list[bytes](), 0, 0
     for piece in pieces:
         size += len(piece)
         if cut := piece.rfind(b"\n") + 1:
             whole += [*rest, piece[:cut]]
-            rest = []
+            rest, n_rest = [], 0
         if cut < len(piece):
             rest.append(piece[cut:])
+            n_rest += len(rest[-1])
+        if most is not None and n_rest > most + len(BYTE_ORDER_MARK):
+            break
         if not piece or (whole and size >= block_size):
             block = b"".join(whole)
             yield block
@@ -282,13 +283,13 @@ def _n_line_ends(data: bytes) -> int:
 
 def checked_blocks(block: Block, errors: Errors) -> Iterator[Block]:
     """Yield `checked_block`, after the good lines before a refused one."""
-    if is_utf8(block.data):
-        yield block
-        return
-    if errors == "strict" and (n_bytes := n_good_bytes(block.data)):
-        data = block.data[:n_bytes]
-        yield replace(block, data=data, n_lines=_n_line_ends(data))
-    yield checked_block(block, errors)
+    try:
+        checked = checked_block(block, errors)
+    except CorpusError:
+        if data := block.data[: block.data.rfind(b"\n", 0, first_fault(block.data)) + 1]:
+            yield replace(block, data=data, n_lines=_n_line_ends(data))
+        raise
+    yield checked
 
 
 def checked_block(block: Block, errors: Errors) -> Block:
@@ -308,13 +309,10 @@ def checked_block(block: Block, errors: Errors) -> Block:
 
 def utf8_error(block: Block) -> CorpusError:
     """Return the error for a block that is not UTF-8, with file, line, column and byte."""
-    try:
-        block.data.decode()
-    except UnicodeDecodeError as error:
-        start = block.data.rfind(b"\n", 0, error.start) + 1
-        line = block.first_line + block.data.count(b"\n", 0, start)
-        column = len(block.data[start : error.start].decode()) + 1
-        result = f"invalid UTF-8 byte 0x{block.data[error.start]:02x} at column {column}"
+    fault = first_fault(block.data)
+    start = block.data.rfind(b"\n", 0, fault) + 1
+    line, column = block.first_line + block.data.count(b"\n", 0, start), len(block.data[start:fault].decode()) + 1
+    result = f"invalid UTF-8 byte 0x{block.data[fault]:02x} at column {column}"
     message = f"{shown_path(block.path)}:{line}: {result}; convert the file or pass"
     return CorpusError(message, hint={"errors": "replace"})
 

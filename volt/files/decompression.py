@@ -46,6 +46,9 @@ _DECODERS: dict[bytes, StartDecoder] = {
 }
 
 
+LONGEST_MAGIC = 8  # bytes that are enough to detect compression
+
+
 def find_decoder(head: bytes) -> StartDecoder | None:
     """Return the factory of decoders for a file that begins with `head` (8 bytes); None if it is not compressed."""
     return next((start for magic, start in _DECODERS.items() if head.startswith(magic)), None)

@@ -211,8 +211,8 @@ class IdsWriter:
             raise ConfigError(f"sizes sum up to {sizes.sum():,}, but there are {len(ids):,} ids; give all sizes")
         for id_ in (int(ids.min()), int(ids.max())) if len(ids) else ():
             if not self._info.min <= id_ <= self._info.max:
-                held = f"{self.dtype} holds {int(self._info.min):,} to {int(self._info.max):,}"
-                raise ConfigError(f"id {id_:,} does not fit: {held}; choose another dtype")
+                allowed = f"{self.dtype} allows {int(self._info.min):,} to {int(self._info.max):,}"
+                raise ConfigError(f"id {id_:,} does not fit: {allowed}; choose another dtype")
         self._data.write(ids.astype(self._file_dtype, copy=False).tobytes())
         self._sizes.append(sizes.astype("<i4"))
 

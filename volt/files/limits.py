@@ -1,40 +1,9 @@
-"""Limit the length of a line, which could otherwise fill the memory; parse and show sizes such as 64K."""
+"""Limit the length of a line, which could otherwise fill the memory."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
-
 from volt import arguments
-from volt.errors import ConfigError, CorpusError, quoted, shown_path
-
-_SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-
-
-def parse_bytes(value: int | str, name: str, *, such_as: str = "1000, 64M or 1G") -> int:
-    """Parse a size such as 64M into bytes. Raises ConfigError, with `such_as` as examples.
-
-    >>> parse_bytes("64M", "memory")
-    67108864
-    """
-    if not isinstance(value, str):
-        return arguments.whole(value, name, remedy=f"give bytes, such as {such_as}")
-    if not (match := re.fullmatch(r"([0-9]{1,15})([KMGT]?)B?", value.strip().upper())):
-        raise ConfigError(f"{name} is {quoted(value)}; give bytes, such as {such_as}")
-    return int(match[1]) * _SUFFIXES[match[2]]
-
-
-def shown_bytes(n_bytes: int) -> str:
-    """Return a number of bytes in its largest unit.
-
-    >>> shown_bytes(3 << 29)
-    '1.5 GB'
-    """
-    for suffix in "TGMK":
-        if n_bytes >= _SUFFIXES[suffix]:
-            return f"{n_bytes / _SUFFIXES[suffix]:.3g} {suffix}B"
-    return f"{n_bytes} bytes"
-
+from volt.errors import CorpusError, shown_path
 
 MAX_LINE = 64 << 20  # bytes
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # no part of the first line
@@ -44,7 +13,7 @@ def parse_max_line(text: str, name: str = "max_line") -> int | None:
     """Parse a limit such as 1000 or 64M; "none" and 0 stand for no limit. Raises ConfigError. name: the option's"""
     if text.strip().lower() == "none":
         return None
-    return checked_max_line(parse_bytes(text, name, such_as="1000, 64M or 1G, or none for no limit"))
+    return checked_max_line(arguments.parse_bytes(text, name, such_as="1000, 64M or 1G, or none for no limit"))
 
 
 def checked_max_line(most: int | None) -> int | None:
@@ -53,18 +22,17 @@ def checked_max_line(most: int | None) -> int | None:
     return None if most is None else arguments.whole(most, "max_line", low=0, remedy=remedy) or None
 
 
-def overlong(text: bytes, most: int, *, before: int = 0) -> int:
-    r"""Return where the first line of more than `most` bytes starts, or −1. before: its bytes in earlier pieces
+def overlong(text: bytes, most: int) -> int:
+    r"""Return where the first line of more than `most` bytes starts, or −1.
 
-    >>> overlong(b"old\nlower\n", 4), overlong(b"old\n", 3, before=1)
-    (4, 0)
+    >>> overlong(b"old\nlower\n", 4)
+    4
     """
-    start, room = 0, most - before
-    while len(text) - start > room:
-        end = text.rfind(b"\n", start, start + room + 1)
-        if end < 0:
+    start = 0
+    while len(text) - start > most:
+        if (end := text.rfind(b"\n", start, start + most + 1)) < 0:
             return start
-        start, room = end + 1, most
+        start = end + 1
     return -1
 
 
@@ -77,35 +45,7 @@ def long_line_error(path: str, line: int, most: int) -> LongLineError:
     return LongLineError(f"{shown_path(path)}:{line}: the line has more than {most:,} bytes; cut it, or raise max_line")
 
 
-class LineLimit:
-    """A filter of the pieces of a text that stops at a line that is too long.
-
-    may_be_marked: whether the text may start with a byte order mark
-    is_broken: whether a line was too long
-    """
-
-    def __init__(self, most: int | None, *, may_be_marked: bool = True) -> None:
-        self.most, self.may_be_marked, self.is_broken = checked_max_line(most), may_be_marked, False
-
-    def passing(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the pieces; stop within or after a line that is too long."""
-        if self.most is None:
-            yield from pieces
-            return
-        length, head = 0, b""  # length: of the line that has not ended yet
-        for piece in pieces:
-            if self.may_be_marked and len(head) < len(BYTE_ORDER_MARK):
-                head += piece[: len(BYTE_ORDER_MARK) - len(head)]
-                length -= len(head) * (head == BYTE_ORDER_MARK)
-            if (start := overlong(piece, self.most, before=length)) >= 0:
-                self.is_broken = True
-                yield piece[: start + 1]
-                return
-            yield piece
-            end = piece.rfind(b"\n")
-            length = length + len(piece) if end < 0 else len(piece) - end - 1
-
-    def refuse(self, path: str, line: int) -> None:
-        """Raise CorpusError, with the number of the line, if it was too long."""
-        if self.is_broken and self.most is not None:
-            raise long_line_error(path, line, self.most)
+def refuse_long(text: bytes, most: int | None, *, path: str, first_line: int) -> None:
+    """Raise CorpusError if one of these lines has more than `most` bytes."""
+    if most is not None and (start := overlong(text, most)) >= 0:
+        raise long_line_error(path, first_line + text.count(b"\n", 0, start), most)

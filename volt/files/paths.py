@@ -135,7 +135,7 @@ def _expand_one(source: str) -> list[str]:
         missing = "no file matches this pattern" if glob.has_magic(source) else "no such file"
         if (scheme := foreign_scheme(source)) is not None:
             raise CorpusError(f"{shown_path(source)}: {scheme}:// is not read; copy it, or give one of {SCHEMES}")
-        result = "the directory holds no files" if matches else missing
+        result = "the directory contains no files" if matches else missing
         raise CorpusError(f"{shown_path(source)}: {result}; check the path")
     return list({os.path.normpath(path): path for path in reversed(paths)}.values())[::-1]
 
@@ -146,7 +146,7 @@ def _files_of_url(url: str) -> list[str]:
     except OSError as error:
         raise unreadable(url, error, kind=CorpusError) from error
     if not result:
-        what = "no file matches this pattern" if remote.has_magic(url) else "the directory holds no files"
+        what = "no file matches this pattern" if remote.has_magic(url) else "the directory contains no files"
         raise CorpusError(f"{shown_path(url)}: {what}; check the path")
     return result
 

@@ -138,7 +138,6 @@ def file_spans(file: str | Descriptor, *, size: int, max_line: int | None = MAX_
 
 T = TypeVar("T")
 RANGE_SIZE = 64 << 20  # bytes
-_STEP = 64 << 10  # bytes searched at a time for a line end
 _UNKNOWN = 2  # stands for the uncounted number of a line that is not the file's first
 
 
@@ -174,9 +173,10 @@ def read_range(
     first_line: int = _UNKNOWN,
 ) -> Iterator[Block]:
     """Yield the blocks of a range as `read_blocks` does. first_line: for errors; see `numbered`"""
-    file = Descriptor(part.path)
+    file, longest = Descriptor(part.path), (max_line or part.size) + len(BYTE_ORDER_MARK)
     refuse_binary(part.path, file.read_some(0, min(HEAD_SIZE, part.size)))
-    first_line, pieces = first_line if part.start else 1, _pieces(file, part, block_size)
+    pieces = _pieces(file, part, min(part.size, part.stop + longest), block_size)
+    first_line = first_line if part.start else 1
     for block in blocks_of(file, pieces, block_size=block_size, max_line=max_line, first_line=first_line):
         yield from checked_blocks(block, errors)
 
@@ -192,17 +192,15 @@ def numbered(part: FileRange, read: Callable[[int], T]) -> T:
     return read(file.line_at(_first_byte(file, part)))
 
 
-def _pieces(file: Descriptor, part: FileRange, step: int) -> Iterator[bytes]:
-    file.n_read, last = _first_byte(file, part), b""
-    while file.n_read < part.stop:
-        last = file.read_some(file.n_read, min(step, part.stop - file.n_read))
-        file.n_read += len(last)
-        yield last
-    while last and not last.endswith(b"\n") and file.n_read < part.size:
-        piece = file.read_some(file.n_read, min(_STEP, part.size - file.n_read))
-        last = piece[: piece.find(b"\n") + 1 or len(piece)]
-        file.n_read += len(last)
-        yield last
+def _pieces(file: Descriptor, part: FileRange, far: int, step: int) -> Iterator[bytes]:
+    """Yield the bytes of a range. far: where the search for the end of its last line stops"""
+    if (start := _first_byte(file, part)) == part.stop:
+        return  # no line starts in the range
+    end, file.n_read = file.line_end(part.stop, far), start
+    while file.n_read < end:
+        piece = file.read_some(file.n_read, min(step, end - file.n_read))
+        file.n_read += len(piece)
+        yield piece
 
 
 def _first_byte(file: Descriptor, part: FileRange) -> int:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 _REMEDY = "; convert it to UTF-8"
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7z", b"\x28\xb5")  # signatures; `find_decoder` needs an import
-_LONGEST_MARK = 8  # bytes of the longest signature
 _MOST_UNPACKED = 1 << 28  # bytes, by default
 
 
@@ -28,7 +26,7 @@ def read_bytes(path: str | Path, *, kind: type[VoltError], most: int | None = No
     data = read_start(path, -1 if most is None else most + 1, kind=kind)
     if data.startswith(_PACKED):
         most = _MOST_UNPACKED if most is None else most
-        data = b"".join(_unpacked(path, data, kind=kind, most=most))
+        data = _unpacked(path, data, kind=kind, most=most)
     if most is not None and len(data) > most:
         raise kind(f"{shown_path(path)}: more than {most:,} bytes, which no file of this kind needs; check the path")
     return data
@@ -47,7 +45,7 @@ def read_head(path: str | Path, n_bytes: int, *, kind: type[VoltError]) -> bytes
     head = read_start(path, n_bytes, kind=kind)
     if not head.startswith(_PACKED):
         return head
-    return b"".join(_unpacked(path, read_start(path, -1, kind=kind), kind=kind, most=n_bytes))[:n_bytes]
+    return _unpacked(path, read_start(path, -1, kind=kind), kind=kind, most=n_bytes)[:n_bytes]
 
 
 def read_start(path: str | Path, n_bytes: int, *, kind: type[VoltError] = CorpusError) -> bytes:
@@ -61,9 +59,9 @@ def read_start(path: str | Path, n_bytes: int, *, kind: type[VoltError] = Corpus
 
 def is_compressed(path: str | Path, *, kind: type[VoltError] = CorpusError) -> bool:
     """Check whether a file starts as gzip, bzip2, xz or zstd files do."""
-    from volt.files.decompression import find_decoder
+    from volt.files.decompression import LONGEST_MAGIC, find_decoder
 
-    return find_decoder(read_start(path, _LONGEST_MARK, kind=kind)) is not None
+    return find_decoder(read_start(path, LONGEST_MAGIC, kind=kind)) is not None
 
 
 def read_text(path: str | Path, *, kind: type[VoltError], remedy: str = _REMEDY, most: int | None = None) -> str:
@@ -95,18 +93,18 @@ def opened(path: str | Path, *, buffering: int = -1) -> BinaryIO | RemoteFile:
     return RemoteFile(url)
 
 
-def _unpacked(path: str | Path, data: bytes, *, kind: type[VoltError], most: int) -> Iterator[bytes]:
-    """Yield decompressed bytes until there are more than `most`; uncompressed ones unchanged."""
+def _unpacked(path: str | Path, data: bytes, *, kind: type[VoltError], most: int) -> bytes:
+    """Decompress a file's data until there are more than `most` bytes; return other data unchanged."""
     from volt.files.decompression import decompress, find_decoder
 
     if (start := find_decoder(data)) is None:
-        yield data
-        return
-    n_bytes = 0
+        return data
+    result = bytearray()
     try:
         for piece in decompress([data], start, path=str(path)):
-            yield piece
-            if (n_bytes := n_bytes + len(piece)) > most:
-                return
+            result += piece
+            if len(result) > most:
+                break
+        return bytes(result)
     except CorpusError as error:
         raise kind(str(error)) from None

@@ -12,8 +12,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Thread, current_thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,15 +29,10 @@ B = TypeVar("B")
 T = TypeVar("T")
 
 
-def run_watched(
-    kernel: Callable[[NDArray[np.int64]], T],
-    *,
-    report: Callable[[int], object] | None = None,
-    every: float = 0.05,
-) -> T:
+def run_watched(kernel: Callable[[NDArray[np.int64]], T], *, report: Callable[[int], object] | None = None) -> T:
     """Run `kernel(progress)` in a thread, and stop it when the caller is interrupted.
 
-    report: called every `every` seconds with the work done
+    report: called with the work done, every 0.05 seconds
     """
     import numpy as np
 
@@ -46,7 +42,7 @@ def run_watched(
     thread.start()
     try:
         while thread.is_alive():
-            thread.join(every)
+            thread.join(0.05)
             if report:
                 report(int(progress[0]))
     finally:
@@ -89,7 +85,7 @@ class ThreadTask(Future[T]):
 
 
 class _Threads:
-    """Up to n daemon threads that run tasks in order of submission."""
+    """Up to n daemon threads that run tasks in order of submission, with help from the caller's thread."""
 
     def __init__(self, n: int) -> None:
         self._n, self._pid = n, os.getpid()
@@ -104,6 +100,14 @@ class _Threads:
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
             task.run()
+
+    def help(self) -> bool:
+        """Run the next task in the caller's thread; return False if there is none."""
+        with suppress(Empty):
+            if task := self._tasks.get_nowait():
+                task.run()
+            return True
+        return False
 
     def close(self) -> None:
         """End the threads; wait at most two seconds for running calls."""
@@ -135,32 +139,21 @@ def in_order(
                     waiting.append(item)
                 else:
                     task, awaited = ThreadTask(partial(function, *item)), is_awaited(*item)
-                    if not awaited or waiting:
+                    if awaited and not waiting:
+                        task.run()
+                    else:
                         threads.run(task)
                     waiting.append(task)
             if not waiting:
                 return
             for _ in range(len(waiting) if awaited else 1):
-                while not waiting[0].done() and _run_first(waiting):
+                while not waiting[0].done() and threads.help():
                     pass
                 yield patiently(waiting.popleft())
     finally:
         for future in waiting:
             future.cancel()
         threads.close()
-
-
-def _run_first(waiting: deque[Future[B]]) -> bool:
-    """Make the first call that no thread has begun."""
-    for place, task in enumerate(waiting):
-        if isinstance(task, ThreadTask) and task.cancel():
-            waiting[place] = done = Future[B]()
-            try:
-                done.set_result(task.call())
-            except Exception as error:
-                done.set_exception(error)
-            return True
-    return False
 
 
 def _next(items: Iterator[A]) -> tuple[A] | Future[Any] | None:

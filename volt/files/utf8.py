@@ -140,10 +140,10 @@ def is_utf8_array(data: NDArray[np.uint8]) -> bool:
     return True
 
 
-def n_good_bytes(data: bytes) -> int:
-    """Return the number of bytes before the first line that is not UTF-8."""
+def first_fault(data: bytes) -> int:
+    """Return the index of the first byte that is not UTF-8; the length if all are."""
     try:
         data.decode()
     except UnicodeDecodeError as error:
-        return data.rfind(b"\n", 0, error.start) + 1
+        return error.start
     return len(data)

@@ -36,7 +36,7 @@ PLAIN, FORMAT = 1, 2  # the version of files that need nothing newer, and the ne
 MOST_BYTES, MOST_ROWS, _MOST_MARKS = 64 << 20, 1 << 20, 8 << 20
 _LISTS = ("user", "control")
 _DEEPEST, _MOST_BITS = 100, 1_024  # of a provenance: lists in lists, and the bits of a number
-_NO_PIECE = "unused"  # the kind of an unused id, whose row may hold any string
+_NO_PIECE = "unused"  # the kind of an unused id, whose row may contain any string
 _HINT = "; find one on your corpus"
 _FOREIGN = {
     "#version:": "subword-nmt codes",

@@ -155,7 +155,7 @@ def control_notes(vocabulary: Vocabulary) -> list[str]:
 
 
 def lone_end_note(vocabulary: Vocabulary) -> str:
-    """Return the note on a lone "</w>" that the file does not hold."""
+    """Return the note on a lone "</w>" that the file does not contain."""
     return f"The token '</w>', id {vocabulary.ids[SUFFIX]}, is VOLT's: it ends words after bytes or user tokens."
 
 
