@@ -104,15 +104,8 @@ _MARK, _ENDED, _HEIR, _SIZE, _LOADED = range(5)
 _MOST_WORKERS, _MOST_BYTES = 256, 1 << 18  # limits of the states that can be noted
 
 
-class _Number:
-    def __init__(self, place: int) -> None:
-        self._place = place
-
-    def __get__(self, notes: WorkerNotes, owner: object) -> int:
-        return int(notes.numbers[self._place])
-
-    def __set__(self, notes: WorkerNotes, value: int) -> None:
-        notes.numbers[self._place] = value
+def _number(place: int) -> Any:
+    return property(lambda notes: int(notes.numbers[place]), lambda notes, n: notes.numbers.__setitem__(place, n))
 
 
 class WorkerNotes:
@@ -123,7 +116,7 @@ class WorkerNotes:
     heir: the mark of the workers that continue from a state that earlier workers had loaded; 0 if there are none
     """
 
-    mark, ended, heir = _Number(_MARK), _Number(_ENDED), _Number(_HEIR)
+    mark, ended, heir = map(_number, (_MARK, _ENDED, _HEIR))
 
     def __init__(self) -> None:
         import torch

@@ -17,9 +17,8 @@ import numpy as np
 from volt import arguments
 from volt.errors import ConfigError, StreamError, VoltError
 from volt.files.blocks import Block
-from volt.files.paths import expand
 from volt.formats.registry import files_read
-from volt.stream.config.configuration import load_config
+from volt.stream.config.configuration import files_at, load_config
 from volt.stream.reading.shard import shifting_lines
 from volt.stream.reading.text_shard import lines_of
 from volt.stream.running.blocks import unwritable_lines
@@ -93,7 +92,7 @@ class Translation:
     @property
     def files(self) -> tuple[str, ...]:
         """The files that the configuration names, including unread corpora."""
-        return tuple(path for named in self._named for path in (*_expanded(named), *map(str, files_read(named))))
+        return tuple(path for named in self._named for path in (*files_at([named]), *map(str, files_read(named))))
 
     def input(self, lines: Sequence[str]) -> list[str]:
         """Convert text to the system's input.
@@ -193,13 +192,6 @@ class _Passage:
                 raise _Refused(f"step {step.name!r}: {_reason(error)}") from error
             batch = done
         return batch
-
-
-def _expanded(path: str) -> list[str]:
-    try:
-        return expand([path])
-    except VoltError:
-        return [path]
 
 
 class _Refused(Exception):
