@@ -117,7 +117,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         except VoltError as error:
             if get_worker_info() is None:
                 raise
-            return _refusing(error)  # loaders report errors of the first step to their process
+            return self._read(self._run, error)  # loaders report errors of the first step to their process
         return self._read(self._run)
 
     def _enter_process(self) -> None:
@@ -157,7 +157,9 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         worker = None if info is None else (info.id, info.num_workers)
         return current.begun(worker=worker, world=self.world, length=self.epoch)
 
-    def _read(self, run: int) -> Iterator[dict[str, Any]]:
+    def _read(self, run: int, error: VoltError | None = None) -> Iterator[dict[str, Any]]:
+        if error is not None:
+            raise error
         with self._lock:
             self._check_run(run)
             start = self._position
@@ -345,8 +347,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             since = values["_steps_since_snapshot"]
             return consumed([Position.from_json(one["dataset_state"]) for one in workers], since=since).to_json()
         except (KeyError, TypeError, AttributeError):
-            message = "this is not the state of a StatefulDataLoader over a StreamDataset"
-            raise StreamError(f"{message}; give loader.state_dict()") from None
+            raise StreamError("this is no state of a StatefulDataLoader over a StreamDataset; give it") from None
 
 
 def _is_distributed() -> bool:
@@ -372,11 +373,6 @@ def _known_options(config: Any, options: dict[str, Any]) -> dict[str, Any]:
     if unknown := sorted({*options} - names):
         raise ConfigError(f"StreamDataset has no option {quoted(unknown[0])}; options are {', '.join(sorted(names))}")
     return options
-
-
-def _refusing(error: VoltError) -> Iterator[dict[str, Any]]:
-    raise error
-    yield
 
 
 def _iterated_again() -> StreamError:

@@ -106,9 +106,8 @@ def load_config(
     use_shards: whether tasks are read from the folder `shards`
     check_files: whether files of sources, tasks and shards must exist
     """
-    return _configuration(
-        read(path, values=values), split, tasks, check_files=check_files, user_code=user_code, use_shards=use_shards
-    )
+    document = read(path, values=values)
+    return _configuration(document, split, tasks, check_files=check_files, user_code=user_code, use_shards=use_shards)
 
 
 def parse_config(

@@ -121,10 +121,8 @@ class Tasks:
             notes.add(place, "names the task itself; name another, or give inputs")
         elif other is None:
             notes.add(place, f"no task {shared!r}; {near(shared, [*self.options.tasks])}")
-        elif other.share_inputs is not None:
-            notes.add(
-                place, f"{shared} has no inputs of its own; name the task whose inputs it shares, {other.share_inputs}"
-            )
+        elif (owner := other.share_inputs) is not None:
+            notes.add(place, f"{shared} has no inputs of its own; name the task whose inputs it shares, {owner}")
         elif other.type != task.type:
             notes.add(place, f"{shared} is of type {other.type}, this task of type {task.type}; give both one type")
 
@@ -158,9 +156,7 @@ class Tasks:
         if schedule is None:
             notes.add(place, "a list of weights needs a schedule; give one number, or schedule: {points: [SAMPLE, …]}")
         elif len(weights) != len(schedule.points) + 1:
-            message = (
-                f"{counted(len(weights), 'weight')}, and the schedule has {counted(len(schedule.points), 'point')}"
-            )
+            message = f"{counted(len(weights), 'weight')} for {counted(len(schedule.points), 'point')} of the schedule"
             notes.add(place, f"{message}; give {len(schedule.points) + 1}: one for the start, and one for each point")
         elif points is not None:
             pairs = tuple(zip((0, *points), weights, strict=True))

@@ -174,9 +174,7 @@ def _normalised(values: list[Fraction], sample: int, *, may_end: bool) -> list[F
         raise ConfigError(f"all weights are 0 at sample {sample}; give one source a weight above 0")
     for value in values:
         if value and value / total * UNIT < 1:
-            raise ConfigError(
-                f"weight {float(value)} of {float(total)} at sample {sample} rounds to 0; raise it, or give 0"
-            )
+            raise ConfigError(f"weight {float(value)} of {float(total)} at sample {sample} rounds to 0; raise it")
     return [value / total for value in values]
 
 

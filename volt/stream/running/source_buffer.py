@@ -205,5 +205,5 @@ def _check_kinds(parts: Sequence[tuple[str, Batch]]) -> None:
             if (column := part.column(index + 1)).present.any():
                 kinds.setdefault(column.is_ids, name)
         if len(kinds) > 1:
-            message = f"field {index + 1} is ids in source {kinds[True]!r} and text in source {kinds[False]!r}"
-            raise StreamError(f"{message}; encode it in both, or in neither")
+            names = f"ids in source {kinds[True]!r} and text in source {kinds[False]!r}"
+            raise StreamError(f"field {index + 1} is {names}; encode it in both, or in neither")

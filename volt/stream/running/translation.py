@@ -226,7 +226,4 @@ def _check_steps(steps: Iterable[Transform]) -> None:
             raise ConfigError(f"step {step.name!r} joins lines, and at translation each line is answered by itself")
         is_swap = isinstance(step, KeepFields) and step.fields[0] != SOURCE
         if is_swap or (isinstance(step, Copy) and step.to == SOURCE != step.from_):
-            raise ConfigError(
-                f"step {step.name!r} fills field 1 from another field, so the text to translate has no place; swap src "
-                "and tgt in the task's inputs instead"
-            )
+            raise ConfigError(f"step {step.name!r} fills field 1 from another field; swap src and tgt of the inputs")
