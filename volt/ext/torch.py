@@ -43,6 +43,7 @@ except ImportError:
 
 _RELOAD = "load_state_dict() the state to resume from"
 _STATE_OF = "where a loader's state was loaded, dataset.load_state_dict(StreamDataset.state_of(it)) instead"
+_STALE = "the dataset has been iterated again, or has loaded a state; make a new iterator"
 _NO_OPTIONS = {"self", "path", "options", "sources", "rank", "world", "files"}
 
 
@@ -181,11 +182,11 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             self._check_run(run)
             if self._reading != run:
                 if self._has_begun:
-                    raise _iterated_again()
+                    raise StreamError(_STALE)
                 self._opened()
                 self._reading, self._skip, self._has_begun = run, self._position.skip, True
             if (steps := self._steps) is None:
-                raise _iterated_again()
+                raise StreamError(_STALE)
             if start.until is not None and steps.n + self._skip >= start.until:
                 self._skip = start.until - steps.n
                 return None
@@ -202,7 +203,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
 
     def _check_run(self, run: int) -> None:
         if run != self._run:
-            raise _iterated_again()
+            raise StreamError(_STALE)
 
     # the open steps
 
@@ -373,7 +374,3 @@ def _known_options(config: Any, options: dict[str, Any]) -> dict[str, Any]:
     if unknown := sorted({*options} - names):
         raise ConfigError(f"StreamDataset has no option {quoted(unknown[0])}; options are {', '.join(sorted(names))}")
     return options
-
-
-def _iterated_again() -> StreamError:
-    return StreamError("the dataset has been iterated again, or has loaded a state; make a new iterator")

@@ -177,7 +177,7 @@ def _truncated(folder: Path) -> None:
 
 FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "no index": (_without_index, r"a\.bin: its index .*a\.idx is missing; restore it, or write both with"),
-    "shorter": (_shorter, r"a\.bin: has \d+ bytes, and .*a\.idx says \d+; restore it"),
+    "shorter": (_shorter, r"a\.bin: has \d+ bytes, but .*a\.idx requires \d+; copy both"),
     "truncated": (_truncated, r"a\.idx: has \d+ bytes; 40 sentences need 506"),
 }
 
@@ -243,7 +243,7 @@ def test_tasks_read_ids_but_their_shards_are_of_text(tmp_path: Path, name: str) 
     (tmp_path / "stream.yaml").write_text(json.dumps(config))
     with Stream(**load_config(tmp_path / "stream.yaml").options) as stream:
         assert list(stream) == _text(LINES)
-    with pytest.raises(StreamError, match=r"a\.bin: contains indexed ids, but shards contain text; a stream reads ids"):
+    with pytest.raises(StreamError, match=r"a\.bin: contains indexed ids, but shards contain text; remove `shards`"):
         look_at(str(tmp_path / "a.bin"))
 
 

@@ -103,11 +103,10 @@ class Sources:
         if not name or any(sign < " " for sign in name):
             self.notes.add(place, f"{name!r} is not a name of a source; give one without tabs and line breaks")
         values = {key: getattr(options, key) for key in type(options).model_fields.keys() & _READING}
-        checks = {key: values.pop(key) for key in _CHECKS}
-        line_checks = self.notes.build(Checks, place, **checks) or Checks()
+        checks = self.notes.build(Checks, place, **{key: values.pop(key) for key in _CHECKS}) or Checks()
         with self.notes.catching((*place, "transforms")):
             check_order(more["transforms"], self.files)
-        return cast("Source | None", self.notes.build(Source, place, checks=line_checks, **values, **more))
+        return cast("Source | None", self.notes.build(Source, place, checks=checks, **values, **more))
 
     def _paths(self, options: SourceOptions, place: Place) -> tuple[str, ...]:
         if options.path is None and options.pair is None:

@@ -155,9 +155,9 @@ class Tasks:
             return schedule_of(weights, notes, place)
         if schedule is None:
             notes.add(place, "a list of weights needs a schedule; give one number, or schedule: {points: [SAMPLE, …]}")
-        elif len(weights) != len(schedule.points) + 1:
-            message = f"{counted(len(weights), 'weight')} for {counted(len(schedule.points), 'point')} of the schedule"
-            notes.add(place, f"{message}; give {len(schedule.points) + 1}: one for the start, and one for each point")
+        elif len(weights) != (wanted := len(schedule.points) + 1):
+            message = f"{counted(len(weights), 'weight')}, and the schedule has {counted(wanted - 1, 'point')}"
+            notes.add(place, f"{message}; give {wanted}: one for the start, and one for each point")
         elif points is not None:
             pairs = tuple(zip((0, *points), weights, strict=True))
             return notes.build(Schedule, place, points=pairs, kind=schedule.kind) or 1.0

@@ -106,8 +106,7 @@ class Shares:
     def lengths(self, sample: int) -> tuple[int, NDArray[np.int64]]:
         """Return the index of a sample's stretch, and the number of samples left in it and in each later stretch."""
         first = self._stretch(sample)
-        bounds = [sample, *self.starts[first + 1 :], FOREVER]
-        return first, np.array([b - a for a, b in pairwise(bounds)], np.int64)
+        return first, np.diff([sample, *self.starts[first + 1 :], FOREVER])
 
     def until(self, sample: int) -> int:
         """Return the first sample, not before this one, at which no source has a share, or FOREVER."""

@@ -78,7 +78,7 @@ class Segments:
     @classmethod
     def of_record(cls, record: Mapping[str, Any], path: str, copy: Path) -> Segments:
         """Return the stored segments. Raises StreamError if the file or its copy has changed."""
-        values = {name: tuple(value) if isinstance(value, list) else value for name, value in record.items()}
+        values: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in record.items()}
         result = cls(path, str(copy) if record["packing"] == "frames" else path, **values)
         result.check_unchanged()
         return result

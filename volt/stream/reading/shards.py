@@ -212,8 +212,7 @@ def probable_pairs(paths: Sequence[str]) -> list[tuple[str, str]]:
     for path in paths:
         for shape, code in _shapes(path):
             groups.setdefault(shape, {}).setdefault(code, path)
-    result = [pair for group in groups.values() for pair in pairwise(group.values())]
-    return list(dict.fromkeys(result))
+    return list(dict.fromkeys(pair for group in groups.values() for pair in pairwise(group.values())))
 
 
 def _shapes(path: str) -> Iterator[tuple[str, str]]:

@@ -58,8 +58,7 @@ class Checks:
 
         batch: the lines to check
         """
-        reasons = self._blank(batch) | self._too_long(batch) | self._columns(batch)
-        return dict(sorted(reasons.items()))
+        return dict(sorted((self._blank(batch) | self._too_long(batch) | self._columns(batch)).items()))
 
     def _columns(self, batch: Batch) -> dict[int, str]:
         if self.min_fields <= 1 and self.max_fields is None:

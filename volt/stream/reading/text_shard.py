@@ -99,7 +99,7 @@ def open_text(
 
 
 class TextScan:
-    """Facts about a file, collected while its text is read; first_bad: the first line that is not UTF-8, 0 for none"""
+    """Facts about a file, collected while its text is read. first_bad: the first line that is not UTF-8; 0 for none"""
 
     def __init__(self) -> None:
         self.n_lines = self.n_bytes = self.longest = self.first_bad = self.first_tab = 0

@@ -36,14 +36,14 @@ FIRST = 1 << 4  # lines of the first chunk; each that follows has twice as many,
 
 
 class Address(NamedTuple):
-    """A part of a source, and a chunk's number in it."""
+    """A part of a source (`BlockRange`), and the number of a chunk in it."""
 
     part: BlockRange
     chunk: int
 
 
 def most_of(source: OpenSource, part: BlockRange) -> int:
-    """Return the number of rows of a full chunk; an interrupted part is one chunk."""
+    """Return the number of rows of a full chunk. A part whose reading had begun is one chunk."""
     return part.n_lines if part.is_begun else source.chunk_lines
 
 

@@ -148,8 +148,7 @@ class Processes:
 def _started(context: SpawnContext | ForkContext, task: bytes) -> _Worker:
     ours, theirs = context.Pipe()
     step = context.RawValue("i", _STARTING)
-    arguments = (task, theirs, os.getpid(), step)
-    process = context.Process(target=_serve, args=arguments, daemon=True, name="volt-stream")
+    process = context.Process(target=_serve, args=(task, theirs, os.getpid(), step), daemon=True, name="volt-stream")
     process.start()
     theirs.close()
     return _Worker(process, ours, step)

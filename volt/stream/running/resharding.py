@@ -177,8 +177,7 @@ def continued(
     if state.merged:
         state = rank_state(state, rank, world)
     if "weights" in names or new or grown:
-        base = {name: cursor.lines for name, cursor in state.cursors.items()}
-        state = replace(state, since=state.n, base=base)
+        state = replace(state, since=state.n, base={name: cursor.lines for name, cursor in state.cursors.items()})
     accepted = [f"other weights from line {n:,} on"] if "weights" in names else []
     accepted += [f"source {name!r} from line {n:,} on" for name in new]
     accepted += [

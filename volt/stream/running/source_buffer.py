@@ -194,8 +194,7 @@ def mixed_columns(
     sorted_turns = by_source(turns, len(buffers))
     order[sorted_turns] = np.arange(len(turns))
     line_epochs[sorted_turns] = np.repeat(epochs, [len(part) for part in parts])
-    lines = together([part.compact() for part in parts], order)
-    return StreamBatch(lines, first, turns.copy(), line_epochs, opened)
+    return StreamBatch(together([part.compact() for part in parts], order), first, turns.copy(), line_epochs, opened)
 
 
 def _check_kinds(parts: Sequence[tuple[str, Batch]]) -> None:

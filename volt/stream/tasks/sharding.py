@@ -70,7 +70,7 @@ def dealt(sizes: Sequence[int] | Longs, n_shards: int) -> Longs:
 
 
 def in_a_row(sizes: Sequence[int] | Longs, n_parts: int) -> Longs:
-    """Return (n_parts, n_inputs) the lines of each input in parts of all inputs laid end to end."""
+    """Lay inputs end to end and split them evenly. Return (n_parts, n_inputs) the lines of each input in each part."""
     bounds = np.cumsum([0, *sizes])
     cuts = bounds[-1] * np.arange(n_parts + 1) // n_parts
     places: Longs = np.clip(bounds, cuts[:-1, None], cuts[1:, None])
