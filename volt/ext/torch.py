@@ -348,7 +348,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             since = values["_steps_since_snapshot"]
             return consumed([Position.from_json(one["dataset_state"]) for one in workers], since=since).to_json()
         except (KeyError, TypeError, AttributeError):
-            raise StreamError("this is no state of a StatefulDataLoader over a StreamDataset; give it") from None
+            message = "this is not the state of a StatefulDataLoader over a StreamDataset"
+            raise StreamError(f"{message}; give loader.state_dict()") from None
 
 
 def _is_distributed() -> bool:
