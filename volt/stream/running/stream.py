@@ -171,7 +171,7 @@ class Stream(Engine):
                 for line in lines[start : min(start + _WATCH, size)]:
                     with self._lock:
                         if self._run != run:
-                            raise StreamError("the stream was read by another iterator, or restored; make a new one")
+                            raise StreamError("the stream was read or restored meanwhile; make a new iterator")
                         self._n_given += 1
                     yield line
                 with self._lock:
