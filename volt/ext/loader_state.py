@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
 from volt import arguments
@@ -66,9 +66,9 @@ class Position:
         return replace(self, skip=skip, world=world, until=until, worker=worker)
 
     def to_json(self) -> dict[str, Any]:
-        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "worker"}
-        worker = {} if self.worker is None else {"worker": self.worker[0], "of": self.worker[1]}
-        result = {"version": VERSION, **values, **worker}
+        result = {"version": VERSION, **asdict(self)}
+        if (worker := result.pop("worker")) is not None:
+            result["worker"], result["of"] = worker
         return {**result, "checksum": checksum(result)}
 
     @classmethod
@@ -79,9 +79,7 @@ class Position:
             arguments.whole(values.get("n"), "state: steps: n", low=0, kind=StreamError)
             return cls(steps=values)
         if "_snapshot" in values or "dataset_state" in values:
-            raise StreamError(
-                "this is the state of a loader; give it to the loader, or take StreamDataset.state_of(it)"
-            )
+            raise StreamError("this is the state of a loader; load it there, or take StreamDataset.state_of(it)")
         if values.get("format") == LINES:
             raise StreamError(f"this is the state of a Stream of lines, not of the steps of a StreamDataset; {_REMEDY}")
         if values.get("version") != VERSION or "checksum" not in values:
@@ -104,15 +102,8 @@ _MARK, _ENDED, _HEIR, _SIZE, _LOADED = range(5)
 _MOST_WORKERS, _MOST_BYTES = 256, 1 << 18  # limits of the states that can be noted
 
 
-class _Number:
-    def __init__(self, place: int) -> None:
-        self._place = place
-
-    def __get__(self, notes: WorkerNotes, owner: object) -> int:
-        return int(notes.numbers[self._place])
-
-    def __set__(self, notes: WorkerNotes, value: int) -> None:
-        notes.numbers[self._place] = value
+def _number(place: int) -> Any:
+    return property(lambda notes: int(notes.numbers[place]), lambda notes, n: notes.numbers.__setitem__(place, n))
 
 
 class WorkerNotes:
@@ -123,7 +114,7 @@ class WorkerNotes:
     heir: the mark of the workers that continue from a state that earlier workers had loaded; 0 if there are none
     """
 
-    mark, ended, heir = _Number(_MARK), _Number(_ENDED), _Number(_HEIR)
+    mark, ended, heir = map(_number, (_MARK, _ENDED, _HEIR))
 
     def __init__(self) -> None:
         import torch

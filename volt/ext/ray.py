@@ -201,8 +201,8 @@ class RayWriter:
             for (path, output), result in tasks:
                 n_lines, marks = fetched(result)
                 if marks != _marks(output, job):
-                    message = f"{shown_path(output)}: differs from the file that the worker wrote"
-                    raise OutputError(f"{message}; choose a folder that all machines of the cluster share")
+                    problem = "differs from the file that the worker wrote; choose a folder that all machines share"
+                    raise OutputError(f"{shown_path(output)}: {problem}")
                 done += size_of(path) or 0
                 progress(done)
                 yield path, n_lines
@@ -280,6 +280,3 @@ def readable_by_workers(paths: Iterable[str]) -> list[str]:
             name = "stdin" if path == "-" else shown_path(path)
             raise ConfigError(f"{name}: workers read only files; write its lines to a file, and name that")
     return paths
-
-
-ray_map = RayMap()

@@ -43,6 +43,7 @@ except ImportError:
 
 _RELOAD = "load_state_dict() the state to resume from"
 _STATE_OF = "where a loader's state was loaded, dataset.load_state_dict(StreamDataset.state_of(it)) instead"
+_STALE = "the dataset has been iterated again, or has loaded a state; make a new iterator"
 _NO_OPTIONS = {"self", "path", "options", "sources", "rank", "world", "files"}
 
 
@@ -117,7 +118,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         except VoltError as error:
             if get_worker_info() is None:
                 raise
-            return _refusing(error)  # loaders report errors of the first step to their process
+            return self._read(self._run, error)  # loaders report errors of the first step to their process
         return self._read(self._run)
 
     def _enter_process(self) -> None:
@@ -157,7 +158,9 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         worker = None if info is None else (info.id, info.num_workers)
         return current.begun(worker=worker, world=self.world, length=self.epoch)
 
-    def _read(self, run: int) -> Iterator[dict[str, Any]]:
+    def _read(self, run: int, error: VoltError | None = None) -> Iterator[dict[str, Any]]:
+        if error is not None:
+            raise error
         with self._lock:
             self._check_run(run)
             start = self._position
@@ -179,11 +182,11 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             self._check_run(run)
             if self._reading != run:
                 if self._has_begun:
-                    raise _iterated_again()
+                    raise StreamError(_STALE)
                 self._opened()
                 self._reading, self._skip, self._has_begun = run, self._position.skip, True
             if (steps := self._steps) is None:
-                raise _iterated_again()
+                raise StreamError(_STALE)
             if start.until is not None and steps.n + self._skip >= start.until:
                 self._skip = start.until - steps.n
                 return None
@@ -200,7 +203,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
 
     def _check_run(self, run: int) -> None:
         if run != self._run:
-            raise _iterated_again()
+            raise StreamError(_STALE)
 
     # the open steps
 
@@ -372,12 +375,3 @@ def _known_options(config: Any, options: dict[str, Any]) -> dict[str, Any]:
     if unknown := sorted({*options} - names):
         raise ConfigError(f"StreamDataset has no option {quoted(unknown[0])}; options are {', '.join(sorted(names))}")
     return options
-
-
-def _refusing(error: VoltError) -> Iterator[dict[str, Any]]:
-    raise error
-    yield
-
-
-def _iterated_again() -> StreamError:
-    return StreamError("the dataset has been iterated again, or has loaded a state; make a new iterator")

@@ -56,7 +56,10 @@ def run_of(sizes: list[int], turns: list[int]) -> tuple[list[State], list[Openin
 def test_every_earlier_line_is_found_again(sizes: list[int], turns: list[int], cuts: list[int]) -> None:
     """However the turns are handed over, the state at each line is the one that was computed line by line."""
     states, openings = run_of(sizes, turns)
-    recall, bounds = StateHistory(N_LINES), sorted({0, len(turns), *(cut for cut in cuts if cut < len(turns))})
+    recall, bounds = (
+        StateHistory(N_LINES, n_sources=2),
+        sorted({0, len(turns), *(cut for cut in cuts if cut < len(turns))}),
+    )
     for low, high in pairwise(bounds):
         own = [opening for opening in openings if low <= opening.n < high]
         assert advanced(states[low], np.array(turns[low:high]), own) == states[high]
@@ -70,7 +73,7 @@ def test_small_blocks_do_not_pile_up_for_ever(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(recalling, "_RUN_OPENINGS", 10)
     turns = [0, 1] * 500
     states, openings = run_of([1], turns)
-    recall = StateHistory(N_LINES)
+    recall = StateHistory(N_LINES, n_sources=2)
     for n in range(0, 1000, 4):
         recall.add(states[n], np.array(turns[n : n + 4]), openings[n : n + 4])
     held = sum(len(run.openings) for run in recall._runs)
@@ -83,7 +86,7 @@ def test_small_blocks_do_not_pile_up_for_ever(monkeypatch: pytest.MonkeyPatch) -
 def test_states_of_many_sources_do_not_pile_up_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each source that ends begins another run; the latest of them are retained."""
     monkeypatch.setattr(recalling, "_MOST_CURSORS", 20)
-    recall = StateHistory(N_LINES)
+    recall = StateHistory(N_LINES, n_sources=2)
     for n in range(100):
         cursors = {"a": Cursor(n), "b": Cursor()}
         recall.add(State(n, cursors, {}, since=n), np.array([0]), [])
@@ -93,7 +96,7 @@ def test_states_of_many_sources_do_not_pile_up_for_ever(monkeypatch: pytest.Monk
 
 def test_no_more_lines_are_recalled_than_asked() -> None:
     """The bound on lines is exact."""
-    recall, states = StateHistory(10), run_of([100], [0, 1] * 50)[0]
+    recall, states = StateHistory(10, n_sources=2), run_of([100], [0, 1] * 50)[0]
     for n in range(0, 100, 2):
         recall.add(states[n], np.array([0, 1]), [])
     assert recall.at(90, n=100).n == 90

@@ -118,12 +118,11 @@ def _audit_source(source: OpenSource, epochs: int, world: int, content: bool) ->
 
 
 def _uncovered(source: OpenSource, own: Iterable[BlockRange]) -> tuple[int, int]:
-    starts = np.cumsum([0, *source.sizes.tolist()])
     spans = list[tuple[int, int]]()
     missing = repeated = 0
     for part in own:
         slices = part_slices(source, part)
-        spans += [(int(starts[one.piece]) + one.first, one.n_lines) for one in slices]
+        spans += [(int(source.line_starts[one.piece]) + one.first, one.n_lines) for one in slices]
         n = sum(one.n_lines for one in slices)
         order = line_order(source, part, n)
         lost = 0 if order is None else n - len(np.unique(order))  # each line left out repeats another

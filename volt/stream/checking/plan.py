@@ -140,12 +140,10 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
     """
     arguments.instance(stream, Stream, "stream")
     at, seconds = arguments.whole(at, "at", low=0), arguments.number(seconds, "seconds")
-    weights = [source.source.weight for source in stream.sources]
-    owed, epoch = shares_of(weights).owed, stream.epoch_lines
+    owed, epoch = shares_of([source.source.weight for source in stream.sources]).owed, stream.epoch_lines
     inputs = [(units / UNIT, more / UNIT / max(1, at)) for units, more in zip(owed(at), owed(max(1, at)), strict=True)]
     for source in stream.sources:  # code and models are loaded before memory is measured
-        few = Address(BlockRange(0, 0, min(_FEW, source.n_lines)), 0)
-        compute_block(copy(source), few, stream.policy)
+        compute_block(copy(source), Address(BlockRange(0, 0, min(_FEW, source.n_lines)), 0), stream.policy)
         gc.collect()
         with suppress(OSError, AttributeError):  # free memory goes back to the system; glibc alone has it
             ctypes.CDLL(None).malloc_trim(0)

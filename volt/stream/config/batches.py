@@ -128,10 +128,8 @@ def _check_values(options: BatchesOptions, notes: Notes) -> None:
     for place, (before, after) in enumerate(pairwise(values), 1):
         if after <= before:
             notes.add((*_SECTION, "buckets", place), f"is {after:,}, after {before:,}; give lengths that rise")
-    if values and options.max_tokens is not None and values[-1] > options.max_tokens:
-        notes.add(
-            (*_SECTION, "buckets"), f"the last is {values[-1]:,}, above max_tokens, {options.max_tokens:,}; remove it"
-        )
+    if values and values[-1] > (most := options.max_tokens or values[-1]):
+        notes.add((*_SECTION, "buckets"), f"the last is {values[-1]:,}, above max_tokens, {most:,}; remove it")
     for key in ("longest", "max_tokens"):
         if options.shortest > (limit := getattr(options, key) or options.shortest):
             notes.add((*_SECTION, "shortest"), f"is {options.shortest}, more than {key}, {limit}; lower it")

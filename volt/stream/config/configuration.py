@@ -15,15 +15,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
+from volt import arguments
 from volt.errors import VoltError
 from volt.files.atomic import check_distinct
 from volt.files.paths import expand
 from volt.stream.config.batches import Batches, batches_of
 from volt.stream.config.problems import Notes
 from volt.stream.config.sources import Sources, sampling_of, sources_by_pattern
-from volt.stream.config.tasks import LANGUAGES, NAMES, Selection, Tasks, defaults_of, selected
+from volt.stream.config.tasks import LANGUAGES, NAMES, Tasks, defaults_of, selected
 from volt.stream.config.templates import parse_template, read
 from volt.stream.config.yaml_document import Document
 from volt.stream.mixing.mixture import Mixture, Sampling
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from volt.stream.config.models import StreamOptions
 
 Ends = Literal["stop", "drop"]
+_NAMES = "give a list of names of tasks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +81,16 @@ def warnings_of(sources: Iterable[Source]) -> tuple[str, ...]:
         f"for lines side by side write pair: {{src: {first}, tgt: {second}}}"
         for source in sources
         if not source.names
-        for first, second in probable_pairs(_files_read(source))
+        for first, second in probable_pairs(files_at(source.paths))
     )
 
 
-def _files_read(source: Source) -> Sequence[str]:
+def files_at(paths: Sequence[str]) -> Sequence[str]:
+    """Expand folders and globs; return the paths themselves if one of them cannot be read."""
     try:
-        return expand(source.paths)
+        return expand(paths)
     except VoltError:
-        return source.paths
+        return paths
 
 
 def load_config(
@@ -103,9 +106,8 @@ def load_config(
     use_shards: whether tasks are read from the folder `shards`
     check_files: whether files of sources, tasks and shards must exist
     """
-    selection = Selection.of(split, tasks)
     document = read(path, values=values)
-    return _configuration(document, selection, check_files=check_files, user_code=user_code, use_shards=use_shards)
+    return _configuration(document, split, tasks, check_files=check_files, user_code=user_code, use_shards=use_shards)
 
 
 def parse_config(
@@ -120,8 +122,7 @@ def parse_config(
     >>> configuration.sources[0].transforms
     (Lower(fields=(1,), if_cased=None),)
     """
-    selection, document = Selection.of(split, tasks), parse_template(text, path=path, values=values)
-    return _configuration(document, selection, user_code=user_code)
+    return _configuration(parse_template(text, path=path, values=values), split, tasks, user_code=user_code)
 
 
 def config_of_values(value: dict[str, Any], *, path: str) -> Configuration:
@@ -129,15 +130,18 @@ def config_of_values(value: dict[str, Any], *, path: str) -> Configuration:
 
     path: the configuration's name in errors
     """
-    return _configuration(Document(path, value, {}), Selection(), check_files=True, user_code=False)
+    return _configuration(Document(path, value, {}), check_files=True, user_code=False)
 
 
 def _configuration(
-    document: Document, selection: Selection, *, check_files: bool = False, user_code: bool = True,
-    use_shards: bool = True,
+    document: Document, split: Split = "train", names: Sequence[str] | None = None, *, check_files: bool = False,
+    user_code: bool = True, use_shards: bool = True,
 ) -> Configuration:  # fmt: skip
     from volt.stream.config.models import StreamOptions
 
+    arguments.choice(split, "split", get_args(Split))
+    if names is not None:
+        names = arguments.texts(names, "tasks", one=_NAMES, remedy=_NAMES)
     notes, files = Notes(document), LoadedFiles()
     maker = Sources(notes, files, check_files=check_files, user_code=user_code)
     options = cast("StreamOptions | None", notes.checked(StreamOptions, document.value, ()))
@@ -151,7 +155,7 @@ def _configuration(
     others = [maker.source(name, source, options.transforms, ("sources", name)) for name, source in named]
     others += sources_by_pattern(maker, options, cache)
     pairs = Tasks(maker, options, shards if use_shards else None).with_sources()
-    sources = selected(pairs, [source for source in others if source], selection, notes)
+    sources = selected(pairs, [*filter(None, others)], notes, split=split, names=names)
     batches = None if options.batches is None else batches_of(options.batches, maker, sources)
     policy, mix = _policy(options, maker), sampling_of(options, notes)
     if not notes.problems:
@@ -160,10 +164,10 @@ def _configuration(
         raise notes.error()
     tasks = tuple(task for task, _ in pairs)
     paths = _named([*filter(None, others), *(source for _, source in pairs)], tasks, batches)
-    ends: Ends = "drop" if selection.split == "valid" else options.ends
+    ends: Ends = "drop" if split == "valid" else options.ends
     return Configuration(
         tuple(sources), options.seed, ends, options.workers, options.time_limit, policy, cache, files, tasks,
-        shards, paths, mix if selection.split == "train" else None, batches,
+        shards, paths, mix if split == "train" else None, batches,
     )  # fmt: skip
 
 
@@ -213,7 +217,7 @@ def _check_together(sources: Sequence[Source], policy: ErrorPolicy | None, maker
         Mixture([source.weight for source in sources]).shares()
     if policy is not None and policy.quarantine is not None and maker.check_files:
         with maker.notes.catching(("errors", "quarantine")):
-            check_distinct([policy.quarantine], [path for source in sources for path in _files_read(source)])
+            check_distinct([policy.quarantine], [path for source in sources for path in files_at(source.paths)])
 
 
 def _named(sources: Sequence[Source], tasks: Sequence[Task], batches: Batches | None) -> tuple[str, ...]:

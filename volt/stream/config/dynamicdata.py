@@ -43,16 +43,12 @@ OldTrain = _optional(
 )  # fmt: skip
 
 
+OldTaskMeta = _optional("OldTaskMeta", src_lang=str, trg_lang=str, tgt_lang=str, extra_prefix=str)
+
+
 class OldMeta(Model):
     shard: OldShard = OldShard()  # type: ignore[valid-type]
     train: OldTrain = OldTrain()  # type: ignore[valid-type]
-
-
-class OldTaskMeta(Model):
-    src_lang: str | None = None
-    trg_lang: str | None = None
-    tgt_lang: str | None = None
-    extra_prefix: str | None = None
 
 
 class OldTask(Model):
@@ -62,7 +58,7 @@ class OldTask(Model):
     transforms: list[str] | None = None
     n_shards: int | None = None
     share_inputs: str | None = None
-    meta: OldTaskMeta | None = None
+    meta: OldTaskMeta | None = None  # type: ignore[valid-type]
 
 
 class OldInput(Model):
@@ -193,8 +189,8 @@ class _Reader:
         if points := self._points:
             size = self.batch_samples or 64
             guess = "" if self.batch_samples else ", which is a guess: set batch_samples to what yours have"
-            message = f"its points count minibatches of {counted(size, 'sample')}{guess}"
-            self.remarks.append(f"meta.train.mixing_weight_schedule: {message}")
+            unit = f"minibatches of {counted(size, 'sample')}{guess}"
+            self.remarks.append(f"meta.train.mixing_weight_schedule: its points count {unit}")
             yield "schedule", {"points": points, "unit": "batches", "batch_samples": size}
         yield "tasks", {name: self._task(name, task) for name, task in self.options.tasks.items()}
         for name, one in self.options.inputs.items():
@@ -242,20 +238,18 @@ class _Reader:
         for index, step in enumerate(task.transforms or ()):
             if step not in _NAMES:
                 self.notes.add((*place, "transforms", index), f"unknown transform {step!r}; {near(step, _NAMES)}")
+        meta: Any = task.meta or OldTaskMeta()
+        if meta.trg_lang is not None and meta.tgt_lang is not None:
+            self.notes.add((*place, "meta"), "trg_lang and tgt_lang mean the same; remove one of them")
+        has_shards = task.share_inputs is None
+        if task.n_shards is not None and not has_shards:
+            self.remarks.append(f"tasks.{name}.n_shards: {task.share_inputs} has the shards; it is omitted")
         values = {
             "type": task.type, "split": task.split if task.split != "train" else None, "inputs": inputs,
-            "share_inputs": task.share_inputs, "weight": self._weight(name, task),
+            "share_inputs": task.share_inputs, "weight": self._weight(name, task), "src_lang": meta.src_lang,
+            "tgt_lang": meta.trg_lang or meta.tgt_lang, "extra_prefix": meta.extra_prefix,
+            "n_shards": task.n_shards if has_shards else None, "transforms": task.transforms,
         }  # fmt: skip
-        if (meta := task.meta) is not None:
-            if meta.trg_lang is not None and meta.tgt_lang is not None:
-                self.notes.add((*place, "meta"), "trg_lang and tgt_lang mean the same; remove one of them")
-            target = meta.trg_lang or meta.tgt_lang
-            values |= {"src_lang": meta.src_lang, "tgt_lang": target, "extra_prefix": meta.extra_prefix}
-        if task.n_shards is not None and task.share_inputs is not None:
-            self.remarks.append(f"tasks.{name}.n_shards: {task.share_inputs} has the shards; it is omitted")
-        else:
-            values["n_shards"] = task.n_shards
-        values["transforms"] = task.transforms
         return {key: value for key, value in values.items() if value not in (None, {}, [])}
 
     def _weight(self, name: str, task: OldTask) -> Any:
@@ -275,9 +269,8 @@ class _Reader:
         inputs = {"src": one.src, "tgt": one.tgt or one.trg, "mono": one.mono}
         wanted = SIDES[task.type]
         if {side for side, path in inputs.items() if path is not None} != set(wanted) or (one.tgt and one.trg):
-            self.notes.add(
-                ("inputs", name), f"task {one.task} is of type {task.type}; give only {' and '.join(wanted)}"
-            )
+            sides = " and ".join(wanted)
+            self.notes.add(("inputs", name), f"task {one.task} is of type {task.type}; give only {sides}")
         if one.size not in ("auto", None):
             self.remarks.append(f"inputs.{name}.size: VOLT counts the lines; it is omitted")
         if self.options.meta.train.reverse and task.type == "para":

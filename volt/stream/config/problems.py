@@ -33,7 +33,7 @@ class Notes:
 
     @contextmanager
     def catching(self, *places: Place) -> Iterator[None]:
-        """Catch an error of the block and add it at the first place, or at the key that its text starts with."""
+        """Catch an error of the block. Add it at the key that its message starts with, or else at the first place."""
         try:
             yield
         except VoltError as error:

@@ -103,11 +103,10 @@ class Sources:
         if not name or any(sign < " " for sign in name):
             self.notes.add(place, f"{name!r} is not a name of a source; give one without tabs and line breaks")
         values = {key: getattr(options, key) for key in type(options).model_fields.keys() & _READING}
-        checks = {key: values.pop(key) for key in _CHECKS}
-        line_checks = self.notes.build(Checks, place, **checks) or Checks()
+        checks = self.notes.build(Checks, place, **{key: values.pop(key) for key in _CHECKS}) or Checks()
         with self.notes.catching((*place, "transforms")):
             check_order(more["transforms"], self.files)
-        return cast("Source | None", self.notes.build(Source, place, checks=line_checks, **values, **more))
+        return cast("Source | None", self.notes.build(Source, place, checks=checks, **values, **more))
 
     def _paths(self, options: SourceOptions, place: Place) -> tuple[str, ...]:
         if options.path is None and options.pair is None:
@@ -130,10 +129,8 @@ class Sources:
         for name, paths in columns.items():
             first, least = next(iter(columns.items()))
             if len(paths) != len(least):
-                message = (
-                    f"has {counted(len(paths), 'file')}, but {first} has {len(least)}; give as many, in the same order"
-                )
-                self.notes.add((*place, name), message)
+                counts = f"{counted(len(paths), 'file')}, but {first} has {len(least)}"
+                self.notes.add((*place, name), f"has {counts}; give as many, in the same order")
                 return ()
         return tuple(path for group in zip(*columns.values(), strict=True) for path in group)
 
@@ -192,9 +189,8 @@ def _weights(each: EachOptions, paths: list[str], cache: Path | None, notes: Not
         "max_line": each.max_line or None,
     }
     with notes.catching(place):
-        result = shares(
-            [open_shard(path, cache=cache, **options).n_lines for path in paths], temperature=each.temperature
-        )
+        sizes = [open_shard(path, cache=cache, **options).n_lines for path in paths]
+        result = shares(sizes, temperature=each.temperature)
         for path in (path for path, share in zip(paths, result, strict=True) if not share):
             notes.add(("each", "temperature"), f"{each.temperature:g} leaves nothing to {shown_path(path)}; raise it")
         return result
@@ -264,9 +260,7 @@ class TransformBuilder:
         step = {item: {}} if isinstance(item, str) else item
         if not isinstance(step, dict) or len(step) != 1:
             value = f"{len(step)} keys" if isinstance(step, dict) else repr(item)
-            self.notes.add(
-                place, f"expected a name, or one name with its indented options, after the dash; not {value}"
-            )
+            self.notes.add(place, f"expected a name, or one name with its indented options, not {value}")
             return None
         [(name, options)] = step.items()
         if not self._is_known(name, place):

@@ -11,9 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import TYPE_CHECKING, Any
 
-from volt import arguments
 from volt.display import counted
 from volt.errors import VoltError
 from volt.files.paths import expand
@@ -31,30 +30,19 @@ if TYPE_CHECKING:
     from volt.stream.config.models import InputOptions, ScheduleOptions, StreamOptions, TaskOptions, TaskScheduleOptions
 
 
-_NAMES = "give a list of names of tasks"
 NAMES = ("src", "tgt")  # of the fields, as options of transforms may call them
 LANGUAGES = ("src_lang", "tgt_lang", "extra_prefix")
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The selected split of a configuration, and the names of the selected tasks; None for all of the split."""
-
-    split: Split = "train"
-    names: tuple[str, ...] | None = None
-
-    @classmethod
-    def of(cls, split: Split, names: Sequence[str] | None) -> Self:
-        """Check the arguments of a caller. Raises ConfigError or TypeError."""
-        arguments.choice(split, "split", get_args(Split))
-        return cls(split, None if names is None else tuple(arguments.texts(names, "tasks", one=_NAMES, remedy=_NAMES)))
-
-
 def selected(
-    tasks: Sequence[tuple[Task, Source]], others: Sequence[Source], selection: Selection, notes: Notes
-) -> list[Source]:
-    """Return the selected sources; note names that cannot be selected. others: the sources without a task"""
-    names, split = selection.names, selection.split
+    tasks: Sequence[tuple[Task, Source]], others: Sequence[Source], notes: Notes, *, split: Split,
+    names: Sequence[str] | None,
+) -> list[Source]:  # fmt: skip
+    """Return the selected sources; note names that cannot be selected.
+
+    others: the sources without a task
+    names: the names of the selected tasks; None for all tasks of the split
+    """
     known = {task.name: task for task, _ in tasks}
     for name in names or () if not notes.problems else ():
         remedy = near(name, [*known]) if known else "the file has none"
@@ -133,10 +121,8 @@ class Tasks:
             notes.add(place, "names the task itself; name another, or give inputs")
         elif other is None:
             notes.add(place, f"no task {shared!r}; {near(shared, [*self.options.tasks])}")
-        elif other.share_inputs is not None:
-            notes.add(
-                place, f"{shared} has no inputs of its own; name the task whose inputs it shares, {other.share_inputs}"
-            )
+        elif (owner := other.share_inputs) is not None:
+            notes.add(place, f"{shared} has no inputs of its own; name the task whose inputs it shares, {owner}")
         elif other.type != task.type:
             notes.add(place, f"{shared} is of type {other.type}, this task of type {task.type}; give both one type")
 
@@ -169,11 +155,9 @@ class Tasks:
             return schedule_of(weights, notes, place)
         if schedule is None:
             notes.add(place, "a list of weights needs a schedule; give one number, or schedule: {points: [SAMPLE, …]}")
-        elif len(weights) != len(schedule.points) + 1:
-            message = (
-                f"{counted(len(weights), 'weight')}, and the schedule has {counted(len(schedule.points), 'point')}"
-            )
-            notes.add(place, f"{message}; give {len(schedule.points) + 1}: one for the start, and one for each point")
+        elif len(weights) != (wanted := len(schedule.points) + 1):
+            message = f"{counted(len(weights), 'weight')}, and the schedule has {counted(wanted - 1, 'point')}"
+            notes.add(place, f"{message}; give {wanted}: one for the start, and one for each point")
         elif points is not None:
             pairs = tuple(zip((0, *points), weights, strict=True))
             return notes.build(Schedule, place, points=pairs, kind=schedule.kind) or 1.0

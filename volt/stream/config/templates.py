@@ -219,9 +219,7 @@ def _joined(pieces: Iterable[str], path: str) -> str:
     result, n_chars = list[str](), 0
     for piece in pieces:
         if (n_chars := n_chars + len(piece)) > 2 * MOST_CHARS:  # half of it for marks
-            raise ConfigError(
-                f"{path}:1: expands to more than {MOST_CHARS:,} characters; loop less, or write two files"
-            )
+            raise ConfigError(f"{path}:1: expands to more than {MOST_CHARS:,} characters; loop less, or split it")
         result.append(piece)
     return "".join(result)
 

@@ -106,8 +106,7 @@ class Shares:
     def lengths(self, sample: int) -> tuple[int, NDArray[np.int64]]:
         """Return the index of a sample's stretch, and the number of samples left in it and in each later stretch."""
         first = self._stretch(sample)
-        bounds = [sample, *self.starts[first + 1 :], FOREVER]
-        return first, np.array([b - a for a, b in pairwise(bounds)], np.int64)
+        return first, np.diff([sample, *self.starts[first + 1 :], FOREVER])
 
     def until(self, sample: int) -> int:
         """Return the first sample, not before this one, at which no source has a share, or FOREVER."""
@@ -174,9 +173,7 @@ def _normalised(values: list[Fraction], sample: int, *, may_end: bool) -> list[F
         raise ConfigError(f"all weights are 0 at sample {sample}; give one source a weight above 0")
     for value in values:
         if value and value / total * UNIT < 1:
-            raise ConfigError(
-                f"weight {float(value)} of {float(total)} at sample {sample} rounds to 0; raise it, or give 0"
-            )
+            raise ConfigError(f"weight {float(value)} of {float(total)} at sample {sample} rounds to 0; raise it")
     return [value / total for value in values]
 
 

@@ -92,8 +92,7 @@ class OpenSource:
     def paths(self) -> tuple[str, ...]:
         """The files of the lines, including unreadable files, and of the transforms."""
         shards = (path for shard in self.shards for path in shard.paths)
-        faults = (fault.path for fault in self.faults)
-        return (*shards, *faults, *(path for path, _ in self.stamps))
+        return (*shards, *(fault.path for fault in self.faults), *(path for path, _ in self.stamps))
 
     @property
     def block_lines(self) -> int:
@@ -156,8 +155,7 @@ class OpenSource:
 
     def layout(self, epoch: int) -> EpochLayout:
         """Return the pieces in an epoch's order; appended lines come last."""
-        appended = [n_lines for last, n_lines in self.grown if epoch <= last]
-        n_lines = min(appended, default=self.n_lines)
+        n_lines = min((n_lines for last, n_lines in self.grown if epoch <= last), default=self.n_lines)
         n_pieces = int(np.searchsorted(self.line_starts, n_lines))
         order = np.arange(n_pieces)
         if self.source.shuffle != "none" and n_pieces > 1:
@@ -174,8 +172,7 @@ class OpenSource:
         """Return a line's path and its number there, from 1. origin: its number in the source, from 0"""
         piece = int(np.searchsorted(self.line_starts, origin, side="right")) - 1
         shard, number = self.piece_place(piece)
-        before = int(self.line_starts[piece - number])
-        return bare(shard.paths[0]), origin - before + 1
+        return bare(shard.paths[0]), origin - int(self.line_starts[piece - number]) + 1
 
     def lines_of(self, part: Slice) -> Batch:
         """Return the lines of a slice. If the slice is part of a piece, the whole piece stays cached."""

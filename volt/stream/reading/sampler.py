@@ -71,7 +71,7 @@ _MOST_PICKS = 8  # of a part that is dealt out so; dealing multiplies them
 
 
 class BlockRange(NamedTuple):
-    """Lines of an epoch, in its order, that are read, permuted and transformed together.
+    """A part: lines of an epoch, in its order, that are read, permuted and transformed together.
 
     picks: the outputs to deliver, as (first, step) pairs; all outputs unless the part was already begun.
     """
@@ -91,7 +91,7 @@ class BlockRange(NamedTuple):
         return self.picks != ALL
 
     def chosen(self, n: int) -> NDArray[np.int64]:
-        """Return which of the part's n outputs to deliver."""
+        """Return the indices of the outputs to deliver, of n outputs."""
         return np.sort(np.concatenate([np.arange(first, n, step) for first, step in self.picks]))
 
     def left(self, offset: int) -> BlockRange:
@@ -222,8 +222,7 @@ def parts(
     """
     first = 0 if start is None else start[0]
     for epoch in count(first) if epochs is None else range(first, epochs):
-        remains = remains_of(n_lines, deal, epoch)
-        share = remains.share(rank, world)
+        share = remains_of(n_lines, deal, epoch).share(rank, world)
         if start is not None and epoch == first:
             share = share.since(start[1], block_lines)
         yield from share.parts(block_lines)

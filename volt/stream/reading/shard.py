@@ -78,9 +78,7 @@ class Segments:
     @classmethod
     def of_record(cls, record: Mapping[str, Any], path: str, copy: Path) -> Segments:
         """Return the stored segments. Raises StreamError if the file or its copy has changed."""
-        values: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in record.items()
-        }
+        values: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in record.items()}
         result = cls(path, str(copy) if record["packing"] == "frames" else path, **values)
         result.check_unchanged()
         return result
@@ -236,8 +234,8 @@ def as_stream_errors(path: str) -> Iterator[None]:
     except CorpusError as error:
         raise StreamError(str(error)) from error
     except (OutputError, OSError) as error:
-        remedy = "name another cache folder"
-        raise StreamError(f"{shown_path(path)}: its index cannot be stored ({error}); {remedy}") from error
+        problem = f"its index cannot be stored ({error}); name another cache folder"
+        raise StreamError(f"{shown_path(path)}: {problem}") from error
 
 
 def shifting_lines(columns: Sequence[Column]) -> dict[int, str]:

@@ -19,6 +19,7 @@ from typing import Any
 
 from volt.errors import StreamError
 from volt.files.atomic import write_atomic
+from volt.files.paths import size_of
 from volt.files.remote import look
 from volt.files.temporary import sweep
 from volt.stream.reading.shard import Facts, Segments
@@ -113,7 +114,7 @@ def default_cache() -> Path:
 
 
 def cache_size(cache: Path) -> int:
-    return sum(_size(path) for paths in _entries(cache).values() for path in paths)
+    return sum(size_of(str(path)) or 0 for paths in _entries(cache).values() for path in paths)
 
 
 def prune(cache: Path, *, days: float = 30) -> int:
@@ -125,7 +126,7 @@ def prune(cache: Path, *, days: float = 30) -> int:
     for stem, paths in _entries(cache).items():
         with suppress(OSError), locked(cache / f"{stem}{_LOCK}", waits=False) as is_ours:  # others may remove it too
             if is_ours and not _is_wanted(*paths[:2], days=days):
-                freed += sum(map(_size, paths))
+                freed += sum(size_of(str(path)) or 0 for path in paths)
                 for path in paths:
                     path.unlink(missing_ok=True)
     for part in cache.glob(".*.part"):
@@ -138,13 +139,6 @@ def _entries(cache: Path) -> dict[str, list[Path]]:
     names = sorted(os.listdir(cache)) if cache.is_dir() else []
     stems = [result[1] for name in names if (result := _NAME.fullmatch(name))]
     return {stem: [cache / f"{stem}{suffix}" for suffix in _SUFFIXES] for stem in stems}
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 def _is_wanted(index: Path, copy: Path, *, days: float) -> bool:

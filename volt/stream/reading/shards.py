@@ -43,9 +43,8 @@ class PairShard(Shard):
     sides: tuple[Shard, ...] = ()
 
     def digests_of(self, n_lines: int) -> tuple[str, ...]:
-        return tuple(
-            _digest(self.names, sides) for sides in product(*(side.digests_of(n_lines) for side in self.sides))
-        )
+        digests = product(*(side.digests_of(n_lines) for side in self.sides))
+        return tuple(_digest(self.names, sides) for sides in digests)
 
     def read(self, piece: int) -> tuple[Column, ...]:
         return tuple(column for side in self.sides for column in side.read(piece))
@@ -180,8 +179,8 @@ class _Scan:
         if wrong.any():
             place = int(np.argmax(wrong))
             line = first + int(np.searchsorted(offsets, place, side="right"))
-            message = f"id {int(ids[place]):,} is beyond 32 bits"
-            raise CorpusError(f"{shown_path(self.path)}:{line}: {message}; name data of a vocabulary")
+            problem = f"id {int(ids[place]):,} is beyond 32 bits; name data of a vocabulary"
+            raise CorpusError(f"{shown_path(self.path)}:{line}: {problem}")
 
 
 # ISO 639-1, and of the codes of three letters those that corpora are named by
@@ -213,8 +212,7 @@ def probable_pairs(paths: Sequence[str]) -> list[tuple[str, str]]:
     for path in paths:
         for shape, code in _shapes(path):
             groups.setdefault(shape, {}).setdefault(code, path)
-    result = [pair for group in groups.values() for pair in pairwise(group.values())]
-    return list(dict.fromkeys(result))
+    return list(dict.fromkeys(pair for group in groups.values() for pair in pairwise(group.values())))
 
 
 def _shapes(path: str) -> Iterator[tuple[str, str]]:

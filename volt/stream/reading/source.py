@@ -45,8 +45,8 @@ class Checks:
             if value is not None or name == "min_fields":
                 arguments.whole(value, name, low=0)
         if self.max_fields is not None and self.max_fields < max(1, self.min_fields):
-            result = f"min_fields={self.min_fields}, max_fields={self.max_fields}"
-            raise ConfigError(f"{result}: no line can have that many fields; change one")
+            limits = f"min_fields={self.min_fields}, max_fields={self.max_fields}"
+            raise ConfigError(f"{limits}: no line can have that many fields; change one")
 
     @property
     def any(self) -> bool:
@@ -58,8 +58,7 @@ class Checks:
 
         batch: the lines to check
         """
-        reasons = self._blank(batch) | self._too_long(batch) | self._columns(batch)
-        return dict(sorted(reasons.items()))
+        return dict(sorted((self._blank(batch) | self._too_long(batch) | self._columns(batch)).items()))
 
     def _columns(self, batch: Batch) -> dict[int, str]:
         if self.min_fields <= 1 and self.max_fields is None:

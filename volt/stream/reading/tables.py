@@ -49,9 +49,7 @@ def column_of(table: pyarrow.Table, path: str) -> pyarrow.Array:
     if name not in table.schema.names:
         raise StreamError(f"no column {quoted(name)}; there are {listed(table.schema.names)}")
     if table.schema.names.count(name) > 1:
-        raise StreamError(
-            f"column {quoted(name)} comes {table.schema.names.count(name)} times; write the table with one"
-        )
+        raise StreamError(f"column {quoted(name)} comes {table.schema.names.count(name)} times; write it once")
     result = table.column(name)
     for part in inner:
         if not pa.types.is_struct(result.type) or result.type.get_field_index(part) < 0:
@@ -117,8 +115,7 @@ def _column(table: pyarrow.Table, column: str, path: str, n_before: int = 0) -> 
     except pa.ArrowInvalid as error:
         is_unfit = partial(_is_unfit, table, column)
         row = n_before + bisect_left(range(len(table)), True, hi=len(table) - 1, key=is_unfit) + 1
-        problem = f"column {quoted(column)}: {error}; fix the row, or write the table anew"
-        raise StreamError(f"{shown_path(path)}:{row}: {problem}") from error
+        raise StreamError(f"{shown_path(path)}:{row}: column {quoted(column)}: {error}; fix the row") from error
     except StreamError as error:
         raise StreamError(f"{shown_path(path)}: {error}; name other columns") from error
 

@@ -5,7 +5,7 @@ Lines end at "\n" alone; a "\r" before it, or at the end of the file, is dropped
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -18,7 +18,7 @@ from volt.files.decompression import find_decoder
 from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE
 from volt.files.remote import has_ranges
 from volt.files.small_files import read_start
-from volt.files.utf8 import is_utf8_array
+from volt.files.utf8 import is_utf8_array, n_good_bytes
 from volt.stream.reading.shard import Facts, Packing, Shard, as_stream_errors, noted, stamp_of
 from volt.stream.reading.shard_cache import Index, cached_index
 from volt.stream.transforms.column import Column, line_ends_of
@@ -89,25 +89,29 @@ def open_text(
             packing = "plain"
 
         def make(copy: Path | None = None) -> Index:
-            look = _Look()
-            pieces = look.at(cut_lines(path, split_lines, max_line=max_line))
-            return (noted(path, packing, pieces, copy=copy if packing == "frames" else None),), look.facts()
+            scan = TextScan()
+            pieces = scan.of(cut_lines(path, split_lines, max_line=max_line))
+            return (noted(path, packing, pieces, copy=copy if packing == "frames" else None),), scan.facts()
 
         if packing == "plain" and stamp_of(path)[0] < SMALL:
             return TextShard(*make())
         return TextShard(*cached_index([path], make, cache=cache, max_line=max_line, key=["text", split_lines]))
 
 
-class _Look:
-    def __init__(self) -> None:
-        self.n_lines = self.n_bytes = self.longest = self.first_tab = 0
-        self.hash, self.is_utf8 = blake2b(digest_size=16), True
+class TextScan:
+    """Facts about a file, collected while its text is read. first_bad: the first line that is not UTF-8; 0 for none"""
 
-    def at(self, pieces: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
+    def __init__(self) -> None:
+        self.n_lines = self.n_bytes = self.longest = self.first_bad = self.first_tab = 0
+        self.hash = blake2b(digest_size=16)
+
+    def of(self, pieces: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
+        """Yield pieces of whole lines, each with its number of lines."""
         for piece in pieces:
             lines = lines_of(piece, is_first=not self.n_lines)
             self.hash.update(piece)
-            self.is_utf8 = self.is_utf8 and is_utf8_array(lines.data)
+            if not self.first_bad and not is_utf8_array(lines.data):
+                self.first_bad = self.n_lines + piece.count(b"\n", 0, n_good_bytes(piece)) + 1
             self.n_bytes += len(piece)
             ends = np.append(lines.starts[1:] - 1, len(piece) - piece.endswith(b"\n"))
             self.longest = max(self.longest, int((ends - lines.starts).max(initial=0)))
@@ -117,19 +121,33 @@ class _Look:
             yield piece, len(lines)
 
     def facts(self) -> Facts:
-        return Facts(self.n_bytes, self.longest, self.first_tab, self.hash.hexdigest(), self.is_utf8)
+        return Facts(self.n_bytes, self.longest, self.first_tab, self.hash.hexdigest(), not self.first_bad)
 
 
 def cut_lines(path: str, n: int | None, *, max_line: int | None) -> Iterator[bytes]:
     """Yield the bytes of a file's lines, decompressed, n lines at a time, or all at once if n is None."""
-    parts, n_lines, step = list[bytes](), 0, n or 1 << 62
-    for block in read_raw(path, block_size=_READ_SIZE, max_line=max_line):
-        ends = line_ends_of(np.frombuffer(block, np.uint8)) + 1
-        start = 0
-        for cut in ends[step - n_lines - 1 :: step].tolist():
-            yield b"".join([*parts, block[start:cut]])
-            parts, start = [], cut
-        parts.append(block[start:])
-        n_lines = (n_lines + len(ends)) % step
-    if rest := b"".join(parts):
-        yield rest
+    lines = LineCutter(read_raw(path, block_size=_READ_SIZE, max_line=max_line))
+    return iter(lambda: b"".join(lines.cut(n or 1 << 62)), b"")
+
+
+class LineCutter:
+    """Takes consecutive lines from blocks of whole lines."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks, self._block, self._start = blocks, b"", 0
+        self._ends, self._line = np.zeros(0, np.int64), 0  # of the lines in the block; the next one
+
+    def cut(self, n: int) -> Generator[bytes, None, int]:
+        """Yield the next n lines in segments; return how many of them are missing at the end."""
+        while n:
+            if self._line == len(self._ends):
+                if (block := next(self._blocks, None)) is None:
+                    break
+                ends = line_ends_of(np.frombuffer(block, np.uint8)) + 1
+                self._ends = ends if block.endswith(b"\n") else np.append(ends, len(block))
+                self._block, self._start, self._line = block, 0, 0
+            taken = min(n, len(self._ends) - self._line)
+            end = int(self._ends[self._line + taken - 1])
+            yield self._block[self._start : end]
+            self._line, self._start, n = self._line + taken, end, n - taken
+        return n

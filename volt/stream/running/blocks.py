@@ -36,14 +36,14 @@ FIRST = 1 << 4  # lines of the first chunk; each that follows has twice as many,
 
 
 class Address(NamedTuple):
-    """A part of a source, and a chunk's number in it."""
+    """A part of a source (`BlockRange`), and the number of a chunk in it."""
 
     part: BlockRange
     chunk: int
 
 
 def most_of(source: OpenSource, part: BlockRange) -> int:
-    """Return the number of rows of a full chunk; an interrupted part is one chunk."""
+    """Return the number of rows of a full chunk. A part whose reading had begun is one chunk."""
     return part.n_lines if part.is_begun else source.chunk_lines
 
 
@@ -279,8 +279,8 @@ def _step(run: _Run, position: int, transform: Transform, batch: Batch) -> Batch
             result, reasons = None, _failing_lines(run, position, transform, batch)
             if not reasons:
                 trace = traceback_of(error) or "".join(traceback.format_exception(error)).rstrip()
-                problem = "failed on the block, though on none of its lines alone"
-                raise StreamError(f"{_where(run, transform)} {problem}:\n{trace}") from error
+                problem = f"{_where(run, transform)} failed on the block, but on no line alone"
+                raise StreamError(f"{problem}:\n{trace}") from error
         _refuse_mistake(run, transform, batch, reasons)
         batch = run.without(batch, reasons)
         if result is not None:
@@ -324,8 +324,8 @@ def _refuse_mistake(run: _Run, transform: Transform, batch: Batch, reasons: dict
     if len(kinds) == 1 and "" not in kinds:
         first, end, trace = reasons[min(reasons)].partition("\n")
         remedy = "install the module" if "ModuleNotFoundError: " in first else "fix it"
-        message = f"{_where(run, transform)} fails on each of {len(batch)} lines: {first}; {remedy}"
-        raise StreamError(message + end + trace)
+        problem = f"{_where(run, transform)} fails on each of {len(batch)} lines: {first}"
+        raise StreamError(f"{problem}; {remedy}{end}{trace}")
 
 
 def _where(run: _Run, transform: Transform) -> str:

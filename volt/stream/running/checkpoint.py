@@ -62,10 +62,8 @@ def refuse_difference(
 def _refusal(refused: Sequence[str], needed: Collection[str]) -> StreamError:
     message, remedy = "; ".join(refused), "restore it there, or start anew"
     if {line.partition(":")[0] for line in refused} <= {"rank", "world"}:
-        merged = "merge the states of all ranks"
-        return StreamError(
-            f"the state belongs to another rank: {message}; restore it there, or {merged} and restore the result"
-        )
+        remedy = "restore it there, or merge the states of all ranks and restore the result"
+        return StreamError(f"the state belongs to another rank: {message}; {remedy}")
     message = f"the state belongs to another stream: {message}; {remedy}"
     return StreamError(message) if "" in needed else StreamError(f"{message}, or pass", hint={"accept": sorted(needed)})
 
@@ -96,9 +94,7 @@ def n_lines_before(source: OpenSource, stored: Mapping[str, Any]) -> int | None:
 
 def grown_by(state: State, grown: Mapping[str, tuple[int, int]]) -> State:
     """Return a merged state with appended lines. grown: source name → (lines before, lines now)"""
-    cursors = {
-        name: _grown(cursor, *grown[name]) if name in grown else cursor for name, cursor in state.cursors.items()
-    }
+    cursors = state.cursors | {name: _grown(state.cursors[name], *sizes) for name, sizes in grown.items()}
     return replace(state, cursors=cursors, ended=tuple(name for name in state.ended if name not in grown))
 
 
@@ -163,7 +159,5 @@ def check_own(path: str | Path, rank: int, world: int) -> None:
     except StreamError:
         return
     if stored.get("world") == world and stored.get("rank", rank) != rank:
-        raise StreamError(
-            f"{shown_path(path)}: is the state of rank {stored['rank']} of {world}, but this is rank {rank}; "
-            "give each rank a file of its own, or remove this one"
-        )
+        owner = f"is the state of rank {stored['rank']} of {world}, but this is rank {rank}"
+        raise StreamError(f"{shown_path(path)}: {owner}; give each rank a file of its own, or remove this one")

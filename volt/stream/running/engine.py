@@ -104,7 +104,7 @@ class Engine:
         self._turns, self._n_given = np.empty(0, np.int64), 0
         self._run += 1
         self._fields, self._first, self._started = Counter[int](), state.n, 0.0
-        self._recall = StateHistory(self._n_recalled)
+        self._recall = StateHistory(self._n_recalled, n_sources=len(names))
         self._last = dict[int, Opening]()  # the block that each source's last line came from
         self._empty()
 
@@ -342,19 +342,13 @@ class _Run:
     turns: bytearray  # of unsigned integers that are as small as the number of sources allows
     openings: list[Opening]
 
-    @property
-    def kind(self) -> np.dtype[np.unsignedinteger[Any]]:
-        return np.min_scalar_type(len(self.state.cursors))
-
-    def __len__(self) -> int:
-        return len(self.turns) // self.kind.itemsize
-
 
 class StateHistory:
     """The sources of the last `n_lines` lines, and the states to count from."""
 
-    def __init__(self, n_lines: int) -> None:
+    def __init__(self, n_lines: int, *, n_sources: int) -> None:
         self._n_lines, self._n_openings = n_lines, 0
+        self._kind, self._most = np.min_scalar_type(n_sources), max(1, _MOST_CURSORS // n_sources)
         self._runs = deque[_Run]()
 
     def add(self, state: State, turns: Longs, openings: Sequence[Opening]) -> None:
@@ -365,21 +359,20 @@ class StateHistory:
         if last is None or is_changed or len(last.openings) >= _RUN_OPENINGS:
             last = _Run(state, bytearray(), [])
             self._runs.append(last)
-        last.turns += turns.astype(last.kind).tobytes()
+        last.turns += turns.astype(self._kind).tobytes()
         last.openings += openings
         self._n_openings += len(openings)
-        oldest, most = state.n + len(turns) - self._n_lines, max(1, _MOST_CURSORS // max(1, len(state.cursors)))
+        oldest = state.n + len(turns) - self._n_lines
         while len(self._runs) > 1 and (
-            self._runs[1].state.n <= oldest or len(self._runs) > most or self._n_openings > _MOST_OPENINGS
+            self._runs[1].state.n <= oldest or len(self._runs) > self._most or self._n_openings > _MOST_OPENINGS
         ):
             self._n_openings -= len(self._runs.popleft().openings)
 
     def at(self, sample: int, *, n: int) -> State:
         """Return the state after the first `sample` of n lines. Raises StreamError if it is no longer stored."""
         for run in reversed(self._runs if n - sample <= self._n_lines else ()):
-            first = run.state.n
-            if first < sample <= first + len(run) or (first == sample and run is self._runs[0]):
-                turns = np.frombuffer(bytes(run.turns), run.kind, sample - first)
-                return advanced(run.state, turns, run.openings)
+            first, n_turns = run.state.n, len(run.turns) // self._kind.itemsize
+            if first < sample <= first + n_turns or (first == sample and run is self._runs[0]):
+                return advanced(run.state, np.frombuffer(bytes(run.turns), self._kind, sample - first), run.openings)
         oldest = max(self._runs[0].state.n, n - self._n_lines) if self._runs else n
         raise StreamError(f"line {sample} is not within the lines {oldest} to {n} that can be recalled; raise recall")

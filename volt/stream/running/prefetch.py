@@ -107,9 +107,11 @@ class Prefetcher:
     def take(self, source: int) -> tuple[Address, ComputedBlock] | None:
         """Return the next block of a source; None at its end. Raises StreamError if a worker has ended early."""
         queue = self._queues[source]
-        self._check()
-        while not queue.requested or queue.requested[0] not in queue.ready:
-            self._check()
+        while True:
+            if self._closed:
+                raise StreamError("the workers have ended; read the stream itself, which starts new ones")
+            if self.is_ready(source):
+                break
             if not queue.requested and self._request(source) is None:
                 return None
             self._receive(PATIENCE, queue.pool)
@@ -118,10 +120,6 @@ class Prefetcher:
         self._n_requested -= 1
         self._fill()
         return address, block
-
-    def _check(self) -> None:
-        if self._closed:
-            raise StreamError("the workers have ended; read the stream itself, which starts new ones")
 
     def _fill(self) -> None:
         while self._n_requested < self._most:

@@ -19,19 +19,17 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkContext, SpawnContext
 from typing import Any, Literal, NoReturn
 
-import numpy as np
-
 from volt.errors import StreamError, VoltError
 from volt.files.threads import can_wait
 from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.running.blocks import ComputedBlock, Form, compute_block, shown_part
+from volt.stream.running.blocks import Form, compute_block, shown_part
 from volt.stream.running.prefetch import Done, Job
 
 StartMethod = Literal["spawn", "fork"]
@@ -110,24 +108,21 @@ class Processes:
 
     def _taken(self, worker: _Worker) -> Done:
         try:
-            header = pickle.loads(worker.link.recv_bytes())
-            if isinstance(header, str):
-                self.close()
-                raise StreamError(f"a worker failed:\n{header}")
-            data = np.frombuffer(worker.link.recv_bytes(), np.uint8)
-            ends = np.frombuffer(worker.link.recv_bytes(), np.int64)
+            data, n_buffers = worker.link.recv()
+            block = pickle.loads(data, buffers=[worker.link.recv_bytes() for _ in range(n_buffers)])
         except (EOFError, OSError):
             self._raise_death(worker)
+        if isinstance(block, str):
+            self.close()
+            raise StreamError(f"a worker failed:\n{block}")
         worker.since = time.monotonic()
-        source, address = worker.requested.popleft()
-        return source, address, ComputedBlock(data, ends, **header)
+        return *worker.requested.popleft(), block
 
     def _place_of(self, worker: _Worker) -> str:
         source, address = worker.requested[0]
         opened, position = self._sources[source], worker.step.value
-        names = [transform.name for transform in opened.source.transforms]
         steps = {_STARTING: "the start of a worker", _READING: "reading"}
-        step = steps[position] if position in steps else f"transform {names[position]!r}"
+        step = steps.get(position) or f"transform {opened.source.transforms[position].name!r}"
         return f"{shown_part(opened, address.part)}, chunk {address.chunk}: {step}"
 
     def _raise_death(self, worker: _Worker) -> NoReturn:
@@ -153,8 +148,7 @@ class Processes:
 def _started(context: SpawnContext | ForkContext, task: bytes) -> _Worker:
     ours, theirs = context.Pipe()
     step = context.RawValue("i", _STARTING)
-    arguments = (task, theirs, os.getpid(), step)
-    process = context.Process(target=_serve, args=arguments, daemon=True, name="volt-stream")
+    process = context.Process(target=_serve, args=(task, theirs, os.getpid(), step), daemon=True, name="volt-stream")
     process.start()
     theirs.close()
     return _Worker(process, ours, step)
@@ -173,7 +167,7 @@ def _serve(task: bytes, link: Connection, parent: int, step: Any) -> None:
         pass
     except BaseException:
         with contextlib.suppress(OSError):
-            link.send_bytes(pickle.dumps(traceback.format_exc()))
+            link.send((pickle.dumps(traceback.format_exc()), 0))
     os._exit(0)  # at once: nothing here needs tidying
 
 
@@ -192,11 +186,10 @@ def _work(link: Connection, task: bytes, step: Any) -> None:
             sources[source].is_compiled  # noqa: B018 (opens the transforms, for which there is no limit)
         note(_READING)
         block = compute_block(sources[source], address, policy, note, form=form)
-        header = {name: getattr(block, name) for name in ("n_read", "faults", "error", "fields")}
-        header["batch"] = None if block.batch is None else block.batch.compact()
-        link.send_bytes(pickle.dumps(header))
-        link.send_bytes(block.data.tobytes())
-        link.send_bytes(block.ends.tobytes())
+        block, buffers = replace(block, batch=block.batch and block.batch.compact()), list[pickle.PickleBuffer]()
+        link.send((pickle.dumps(block, protocol=5, buffer_callback=buffers.append), len(buffers)))
+        for buffer in buffers:
+            link.send_bytes(buffer)
 
 
 def _die_with(parent: int) -> None:

@@ -171,18 +171,15 @@ def continued(
     n, new = state.n, [source.name for source in sources if source.name not in state.cursors]
     if grown:
         if world > 1 and not state.merged:
-            raise StreamError(
-                f"lines were appended to source {next(iter(grown))!r}, and the state is of one rank of {world}; merge "
-                "the states of all ranks and restore the result"
-            )
+            problem = f"lines were appended to source {next(iter(grown))!r}, and the state is of one rank of {world}"
+            raise StreamError(f"{problem}; merge the states of all ranks and restore the result")
         whole = state if state.merged else _merged([state])
         state = replace(state, cursors={**state.cursors, **{name: whole.cursors[name] for name in grown}})
         state = grown_by(state, grown)
     if state.merged:
         state = rank_state(state, rank, world)
     if "weights" in names or new or grown:
-        base = {name: cursor.lines for name, cursor in state.cursors.items()}
-        state = replace(state, since=state.n, base=base)
+        state = replace(state, since=state.n, base={name: cursor.lines for name, cursor in state.cursors.items()})
     accepted = [f"other weights from line {n:,} on"] if "weights" in names else []
     accepted += [f"source {name!r} from line {n:,} on" for name in new]
     accepted += [

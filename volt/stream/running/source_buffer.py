@@ -194,8 +194,7 @@ def mixed_columns(
     sorted_turns = by_source(turns, len(buffers))
     order[sorted_turns] = np.arange(len(turns))
     line_epochs[sorted_turns] = np.repeat(epochs, [len(part) for part in parts])
-    lines = together([part.compact() for part in parts], order)
-    return StreamBatch(lines, first, turns.copy(), line_epochs, opened)
+    return StreamBatch(together([part.compact() for part in parts], order), first, turns.copy(), line_epochs, opened)
 
 
 def _check_kinds(parts: Sequence[tuple[str, Batch]]) -> None:
@@ -205,5 +204,5 @@ def _check_kinds(parts: Sequence[tuple[str, Batch]]) -> None:
             if (column := part.column(index + 1)).present.any():
                 kinds.setdefault(column.is_ids, name)
         if len(kinds) > 1:
-            message = f"field {index + 1} is ids in source {kinds[True]!r} and text in source {kinds[False]!r}"
-            raise StreamError(f"{message}; encode it in both, or in neither")
+            names = f"ids in source {kinds[True]!r} and text in source {kinds[False]!r}"
+            raise StreamError(f"field {index + 1} is {names}; encode it in both, or in neither")

@@ -42,7 +42,7 @@ _STEPS_FORMAT = "volt.steps"  # of the states of steps (volt.batches.windows)
 class Cursor:
     """The position in a source: its next line.
 
-    epoch, start: the address of the part that contains the line; start is None before the first part.
+    epoch, start: the address of the part (`BlockRange`) that contains the line; start is None before the first part.
     offset: lines of that part already delivered.
     chunk, before: the chunk that contains the line, and the number of lines in earlier chunks of the part.
     deal: the rest of the epochs that began under a different number of ranks.
@@ -230,7 +230,7 @@ class Opening(NamedTuple):
 def check_cursor(
     cursor: Cursor, name: str, *, n_lines: int, block_lines: int, rank: int = 0, world: int = 1
 ) -> None:  # fmt: skip
-    """Raise StreamError if a rank's share of the source `name` has no part at the cursor."""
+    """Raise StreamError if no part (`BlockRange`) of a rank's share of the source `name` starts at the cursor."""
     for remains in cursor.deal:
         ends = [*(end for _, end in remains.spans), *(part.start + part.n_lines for part in remains.begun)]
         if max(ends, default=0) > n_lines:

@@ -98,8 +98,7 @@ class Stream(Engine):
         mix = None if mix is None else arguments.instance(mix, Sampling, "mix", remedy=_MIX)
         check_names([source.name for source in sources])
         if not 0 <= arguments.whole(n_workers, "n_workers") <= MOST_WORKERS or start_method not in ("spawn", "fork"):
-            shown = f"n_workers={n_workers}, start_method={start_method!r}"
-            raise ConfigError(f"{shown}: give 0 to {MOST_WORKERS}, and spawn or fork")
+            raise ConfigError(f"{n_workers=}, {start_method=}: give 0 to {MOST_WORKERS}, and spawn or fork")
         if time_limit is not None and not 0 < arguments.number(time_limit, "time_limit") < math.inf:
             raise ConfigError(f"time_limit={time_limit}: give seconds, more than 0, or None for any time")
         arguments.choice(ends, "ends", ("stop", "drop"))
@@ -147,9 +146,8 @@ class Stream(Engine):
 
     def __repr__(self) -> str:
         rank = f", rank {self.rank} of {self.world}" * (self.world > 1)
-        return (
-            f"<Stream: {counted(len(self.sources), 'source')}, seed {self.seed}{rank}, {counted(self.n, 'line')} given>"
-        )
+        sources = counted(len(self.sources), "source")
+        return f"<Stream: {sources}, seed {self.seed}{rank}, {counted(self.n, 'line')} given>"
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -173,9 +171,7 @@ class Stream(Engine):
                 for line in lines[start : min(start + _WATCH, size)]:
                     with self._lock:
                         if self._run != run:
-                            raise StreamError(
-                                "the stream has been read by another iterator, or restored, since; make a new iterator"
-                            )
+                            raise StreamError("the stream was read or restored meanwhile; make a new iterator")
                         self._n_given += 1
                     yield line
                 with self._lock:

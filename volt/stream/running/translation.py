@@ -17,9 +17,8 @@ import numpy as np
 from volt import arguments
 from volt.errors import ConfigError, StreamError, VoltError
 from volt.files.blocks import Block
-from volt.files.paths import expand
 from volt.formats.registry import files_read
-from volt.stream.config.configuration import load_config
+from volt.stream.config.configuration import files_at, load_config
 from volt.stream.reading.shard import shifting_lines
 from volt.stream.reading.text_shard import lines_of
 from volt.stream.running.blocks import unwritable_lines
@@ -93,7 +92,7 @@ class Translation:
     @property
     def files(self) -> tuple[str, ...]:
         """The files that the configuration names, including unread corpora."""
-        return tuple(path for named in self._named for path in (*_expanded(named), *map(str, files_read(named))))
+        return tuple(path for named in self._named for path in (*files_at([named]), *map(str, files_read(named))))
 
     def input(self, lines: Sequence[str]) -> list[str]:
         """Convert text to the system's input.
@@ -197,13 +196,6 @@ class _Passage:
         return batch
 
 
-def _expanded(path: str) -> list[str]:
-    try:
-        return expand([path])
-    except VoltError:
-        return [path]
-
-
 class _Refused(Exception):
     pass
 
@@ -236,7 +228,4 @@ def _check_steps(steps: Iterable[Transform]) -> None:
             raise ConfigError(f"step {step.name!r} joins lines, and at translation each line is answered by itself")
         is_swap = isinstance(step, KeepFields) and step.fields[0] != SOURCE
         if is_swap or (isinstance(step, Copy) and step.to == SOURCE != step.from_):
-            raise ConfigError(
-                f"step {step.name!r} fills field 1 from another field, so the text to translate has no place; swap src "
-                "and tgt in the task's inputs instead"
-            )
+            raise ConfigError(f"step {step.name!r} fills field 1 from another field; swap src and tgt of the inputs")

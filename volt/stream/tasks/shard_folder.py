@@ -23,6 +23,7 @@ from typing import Any, Literal, TypeVar
 from volt.errors import ConfigError, CorpusError, StreamError, quoted, shown_path, unreadable
 from volt.files.atomic import write_atomic
 from volt.files.paths import size_of
+from volt.stream.reading.open_source import fingerprint
 from volt.stream.reading.shard import stamp_of
 from volt.stream.tasks.task import InputFile, ReadInput, Task, expanded, look_at, names_of, paths_by_side
 
@@ -185,7 +186,7 @@ def store_manifest(manifest: Manifest) -> None:
 
 def store_record(path: Path, record: Record) -> None:
     """Write a record with a checksum, completely or not at all."""
-    values = {"format": "volt shards", "version": VERSION, "check": _check(record), "record": record}
+    values = {"format": "volt shards", "version": VERSION, "check": fingerprint(record), "record": record}
     with write_atomic(path) as file:
         file.write(json.dumps(values, indent=1).encode())
 
@@ -202,13 +203,9 @@ def _load(kind: type[T], path: Path, **more: object) -> T:
     from pydantic import TypeAdapter
 
     values = json.loads(path.read_bytes())
-    if values["version"] != VERSION or values["check"] != _check(values["record"]):
+    if values["version"] != VERSION or values["check"] != fingerprint(values["record"]):
         raise ValueError("damaged, or written by another version")
     return TypeAdapter(kind).validate_python({**values["record"], **more})
-
-
-def _check(record: Record) -> str:
-    return blake2b(json.dumps(record, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 def is_whole(folder: Path, file: WrittenFile) -> bool:

@@ -66,12 +66,12 @@ def number_of_shards(n_lines: int, *, requested: int | None, lines: int) -> int:
 def dealt(sizes: Sequence[int] | Longs, n_shards: int) -> Longs:
     """Return (n_shards, n_inputs) the lines of each input in each shard, dealt evenly."""
     remainders = np.arange(n_shards)[:, None]
-    return np.diff((_bounds(sizes) + n_shards - 1 - remainders) // n_shards, axis=1)
+    return np.diff((np.cumsum([0, *sizes]) + n_shards - 1 - remainders) // n_shards, axis=1)
 
 
 def in_a_row(sizes: Sequence[int] | Longs, n_parts: int) -> Longs:
-    """Return (n_parts, n_inputs) the lines of each input in parts of all inputs laid end to end."""
-    bounds = _bounds(sizes)
+    """Lay inputs end to end and split them evenly. Return (n_parts, n_inputs) the lines of each input in each part."""
+    bounds = np.cumsum([0, *sizes])
     cuts = bounds[-1] * np.arange(n_parts + 1) // n_parts
     places: Longs = np.clip(bounds, cuts[:-1, None], cuts[1:, None])
     return np.diff(places, axis=1)
@@ -92,14 +92,9 @@ def mixed_order(first: Longs, n_lines: Longs, counts: Longs) -> Longs:
 
     first, n_lines, counts: (n_inputs,) the first line, the lines of the chunk, and the lines of the shard
     """
-    places = [
-        (2 * np.arange(at, at + n) + 1) / (2 * max(1, of)) for at, n, of in zip(first, n_lines, counts, strict=True)
-    ]
+    inputs = zip(first, n_lines, counts, strict=True)
+    places = [(2 * np.arange(at, at + n) + 1) / (2 * max(1, of)) for at, n, of in inputs]
     return np.argsort(np.concatenate(places), kind="stable")
-
-
-def _bounds(sizes: Sequence[int] | Longs) -> Longs:
-    return np.cumsum(np.concatenate([np.zeros(1, np.int64), np.asarray(sizes, np.int64)]))
 
 
 _LEVEL = 3  # of zstd and gzip
@@ -361,9 +356,7 @@ def _write_shard(
             tally.add(chunk.n_lines)
         sizes = [file.tell() for file in files]
     tables = [summed(side) for side in zip(*parts, strict=True)]
-    written = tuple(
-        WrittenFile(name, size, digest.hexdigest()) for name, size, digest in zip(names, sizes, digests, strict=True)
-    )
-    shard = WrittenShard(n_lines, tuple(table.n_bad_lines for table in tables), written)
+    written = map(WrittenFile, names, sizes, (digest.hexdigest() for digest in digests))
+    shard = WrittenShard(n_lines, tuple(table.n_bad_lines for table in tables), tuple(written))
     work.note(number, shard, tables)
     return shard

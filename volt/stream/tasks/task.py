@@ -9,11 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from itertools import chain
 from typing import Literal
-
-import numpy as np
 
 from volt.display import counted
 from volt.errors import ConfigError, StreamError, shown_path
@@ -21,11 +18,10 @@ from volt.files.blocks import read_raw
 from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE
 from volt.files.paths import expand, stands_for_several
 from volt.files.threads import prefetch
-from volt.files.utf8 import is_utf8_array
 from volt.stream.mixing.schedule import Schedule
 from volt.stream.reading.shard import Stamp, check_is_file, stamp_of
 from volt.stream.reading.shards import are_ids
-from volt.stream.transforms.column import line_ends_of
+from volt.stream.reading.text_shard import LineCutter, TextScan
 from volt.stream.transforms.transform import Transform
 from volt.urls import url_of
 
@@ -87,7 +83,6 @@ def names_of(sides: tuple[str, ...]) -> tuple[str, ...]:
 
 
 _BLOCK, _ALL_BLOCKS = 1 << 20, 64 << 20  # bytes that are read at a time, of one file and of all that are open
-_NO_ENDS = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,34 +160,13 @@ def look_at(
     check_is_file(path)
     if are_ids(path):
         raise StreamError(f"{shown_path(path)}: contains indexed ids, but shards contain text; remove `shards`")
-    stamp, digest = stamp_of(path), blake2b(digest_size=16)
-    n_lines = n_bytes = first_bad = first_tab = 0
-    is_ended = True
-    for block in read_raw(path, block_size=_BLOCK, max_line=max_line):
-        digest.update(block)
-        first_bad = first_bad or _line_at(block, _first_bad(block), n_lines)
-        first_tab = first_tab or _line_at(block, block.find(b"\t"), n_lines)
-        n = int(np.count_nonzero(np.frombuffer(block, np.uint8) == 0x0A))
-        is_ended = block.endswith(b"\n") or (not n_bytes and block == BYTE_ORDER_MARK)  # which is not a line
-        n_lines, n_bytes = n_lines + n, n_bytes + len(block)
+    stamp, scan = stamp_of(path), TextScan()
+    for _, n_lines in scan.of(read_raw(path, block_size=_BLOCK, max_line=max_line)):
         if progress:
-            progress(n)
+            progress(n_lines)
     check_unchanged(path, stamp)
-    n_lines += not is_ended
-    return InputFile(side, path, *stamp, digest.hexdigest(), n_lines, n_bytes, first_bad, first_tab)
-
-
-def _line_at(block: bytes, place: int, before: int) -> int:
-    return before + block.count(b"\n", 0, place) + 1 if place >= 0 else 0
-
-
-def _first_bad(block: bytes) -> int:
-    if not is_utf8_array(np.frombuffer(block, np.uint8)):
-        try:
-            block.decode()
-        except UnicodeDecodeError as error:
-            return error.start
-    return -1
+    digest = scan.hash.hexdigest()
+    return InputFile(side, path, *stamp, digest, scan.n_lines, scan.n_bytes, scan.first_bad, scan.first_tab)
 
 
 def check_unchanged(path: str, stamp: Stamp) -> None:
@@ -220,29 +194,20 @@ class LineReader:
     def __init__(self, paths: Sequence[str], *, n_open: int = 1, ahead: bool = False) -> None:
         size = max(1 << 16, min(_BLOCK, _ALL_BLOCKS // n_open))
         blocks = chain.from_iterable(_blocks(path, size) for path in paths)
-        self._path, self._blocks = paths[0], prefetch(blocks) if ahead else blocks
-        self._block, self._ends, self._line, self._place = b"", _NO_ENDS, 0, 0
+        self._path, self._lines = paths[0], LineCutter(prefetch(blocks) if ahead else blocks)
 
     def take(self, n: int) -> bytes:
         """Return the next n lines, each with a line feed. Raises StreamError if there are fewer."""
-        return b"".join(self._parts(n))
+        return b"".join(self._cut(n))
 
     def skip(self, n: int) -> None:
         """Skip the next n lines."""
-        for _ in self._parts(n):
+        for _ in self._cut(n):
             pass
 
-    def _parts(self, n: int) -> Iterator[bytes]:
-        while n:
-            if self._line == len(self._ends):
-                if (block := next(self._blocks, None)) is None:
-                    raise _changed(self._path)
-                self._block, self._ends = block, line_ends_of(np.frombuffer(block, np.uint8))
-                self._line = self._place = 0
-            taken = min(n, len(self._ends) - self._line)
-            end = int(self._ends[self._line + taken - 1]) + 1
-            yield self._block[self._place : end]
-            self._line, self._place, n = self._line + taken, end, n - taken
+    def _cut(self, n: int) -> Iterator[bytes]:
+        if (yield from self._lines.cut(n)):
+            raise _changed(self._path)
 
 
 def _blocks(path: str, size: int) -> Iterator[bytes]:

@@ -27,8 +27,8 @@ import polars as pl
 from volt.count.word_counts import CountedPart, summed
 from volt.errors import ConfigError, OutputError, StreamError, quoted, reason, shown_path
 from volt.files.atomic import UNCHANGED, make_folder, write_atomic
+from volt.files.paths import mark_of
 from volt.files.temporary import sweep
-from volt.stream.reading.shard import stamp_of
 from volt.stream.reading.shard_cache import locked
 from volt.stream.tasks.shard_folder import (
     MANIFEST,
@@ -102,12 +102,7 @@ class TaskFolder:
         """Return (side, path) → the record of an earlier run, for files that have not changed since."""
         earlier = stored_manifest(self.folder) or self._plan()
         files = [file for read in earlier.inputs for file in read.files] if earlier else []
-        result = dict[tuple[str, str], InputFile]()
-        for file in files:
-            with suppress(StreamError):  # it was deleted
-                if stamp_of(file.path) == file.stamp:
-                    result[file.side, file.path] = file
-        return result
+        return {(file.side, file.path): file for file in files if mark_of(file.path) == file.stamp}
 
     def finished(self, plan: ShardInputs) -> Manifest | None:
         """Return the manifest if all shards of the plan are up to date."""
@@ -180,12 +175,11 @@ class TaskFolder:
                 try:
                     is_ours = stack.enter_context(locked(lock, waits=False))
                 except OSError as error:
-                    raise OutputError(
-                        f"{shown_path(lock)}: cannot be locked: {reason(error)}; choose another place"
-                    ) from None
+                    problem = f"{shown_path(lock)}: cannot be locked: {reason(error)}"
+                    raise OutputError(f"{problem}; choose another place") from None
                 if not is_ours:
-                    message = "another process is writing shards there; wait, or name another folder"
-                    raise StreamError(f"{shown_path(self.folder)}: {message}")
+                    place = shown_path(self.folder)
+                    raise StreamError(f"{place}: another process is writing shards there; wait, or name another folder")
                 stack.callback(lock.unlink, missing_ok=True)
                 yield
         finally:
