@@ -24,7 +24,7 @@ from volt.errors import ConfigError, StreamError
 from volt.forks import about_to_use_polars
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column, Longs, Mask, Unit, blank, holding_bytes, lengths
-from volt.stream.transforms.edits import KeepFields
+from volt.stream.transforms.field_edits import KeepFields
 from volt.stream.transforms.fields import N_SIDES, with_fields
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import ConfiguredTransform, Fields, Size, TwoFields, field_number, number_between

@@ -8,8 +8,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from volt.errors import VocabularyError, missing
+from volt.errors import VocabularyError
 from volt.files.small_files import read_bytes
+from volt.formats.sentencepiece.charsmap import load_library, model_class
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import Draws, each_field
@@ -33,12 +34,10 @@ class SentencePieceModel:
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        return {"model": self.fingerprint, "library": _library().__version__}
+        return {"model": self.fingerprint, "library": load_library().__version__}
 
     @cached_property
     def proto(self) -> Any:
-        from volt.formats.sentencepiece.charsmap import model_class
-
         return model_class().FromString(self.data)
 
     @cached_property
@@ -127,14 +126,6 @@ class SpmDecode(FileTransform, LineTransform):
         return decoded(batch, rng, whole, lambda value: str(processor.decode(row_of(value))), fields=self.fields)
 
 
-def _library() -> Any:
-    try:
-        import sentencepiece
-    except ImportError:
-        raise missing("sentencepiece") from None
-    return sentencepiece
-
-
 def read_model(path: Path) -> SentencePieceModel:
     data = read_bytes(path, kind=VocabularyError)
     return SentencePieceModel(processor_of(path, data), data)
@@ -142,6 +133,6 @@ def read_model(path: Path) -> SentencePieceModel:
 
 def processor_of(path: Path, data: bytes) -> Any:
     try:
-        return _library().SentencePieceProcessor(model_proto=data)
+        return load_library().SentencePieceProcessor(model_proto=data)
     except (RuntimeError, OSError):
         raise VocabularyError(f"{path}: not a SentencePiece model, or damaged; copy or train it again") from None

@@ -197,15 +197,21 @@ def _joins(pieces: Sequence[Piece], ids: dict[str, int], symbols: dict[str, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnigramSampler:
-    """Sampling from all paths through a unigram model's lattice; depth: the length of the longest piece."""
+    """Sampling from all paths through a unigram model's lattice, or from the n best paths.
+
+    ids, scores: piece in a path → its id, and its share of the path's score
+    values: (n_pieces,) the scores by id
+    depth: the length of the longest piece
+    """
 
     processor: Any
     spelling: PieceFormat
-    trie: PieceTrie
-    scores: NDArray[np.float64]
+    ids: dict[str, int]
+    scores: dict[str, float]
+    values: NDArray[np.float64]
     unknown: float
+    trie: PieceTrie
     depth: int
-    best: BestSampler
 
     @classmethod
     def of(cls, processor: Any, pieces: Sequence[Piece], spelling: PieceFormat) -> UnigramSampler:
@@ -213,37 +219,25 @@ class UnigramSampler:
         ids = {piece.text: number for number, piece in enumerate(pieces) if piece.text in scores}
         spelled = {text: number for text, number in ids.items() if pieces[number].kind != BYTE}
         values = np.array([scores.get(piece.text, 0.0) for piece in pieces])
-        depth, unknown = max(map(len, spelled), default=1), unknown_score(pieces)
-        best = BestSampler(processor, scores, unknown, spelling, ids)
-        return cls(processor, spelling, trie_of(spelled), values, unknown, depth, best)
+        depth = max(map(len, spelled), default=1)
+        return cls(processor, spelling, ids, scores, values, unknown_score(pieces), trie_of(spelled), depth)
 
     def __call__(self, values: Sequence[str], words: Words, how: Drawing) -> Column:
         if how.nbest > 1:
-            return self.best(values, words, how)
+            return self._of_best(values, words, how)
         from volt.kernels.apply_bpe import longest
         from volt.kernels.lattice import Lattice, Trie, draw_paths
 
         codes, ends = codes_of(self.processor.normalize(list(values)))
         n, n_nodes = longest(ends), longest(ends) * (self.depth + 1)
-        trie = Trie(self.trie.steps, self.trie.pieces, how.alpha * self.scores, how.alpha * self.unknown)
+        trie = Trie(self.trie.steps, self.trie.pieces, how.alpha * self.values, how.alpha * self.unknown)
         nodes = np.empty((3, n_nodes), np.int32)
         lattice = Lattice(np.empty(n + 1), np.empty(n + 1, np.int32), nodes[0], nodes[1], nodes[2])
         out, out_ends, states = np.empty(len(codes), np.int32), np.empty_like(ends), words.view(np.int64).copy()
         n_out = draw_paths(self.trie.symbol_of[codes], codes, ends, trie, states, lattice, out, out_ends)
         return self.spelling.column(out[:n_out], out_ends, how.form)
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BestSampler:
-    """Sampling from the n best paths of a unigram model."""
-
-    processor: Any
-    scores: dict[str, float]
-    unknown: float
-    spelling: PieceFormat
-    ids: dict[str, int]
-
-    def __call__(self, values: Sequence[str], words: Words, how: Drawing) -> Column:
+    def _of_best(self, values: Sequence[str], words: Words, how: Drawing) -> Column:
         rows = list[list[str]]()
         for value, share in zip(values, as_uniform(words).tolist(), strict=True):
             paths, logarithms = self.paths(value, how.nbest)

@@ -24,7 +24,7 @@ from volt.stream.transforms.options import File, Probability
 from volt.stream.transforms.segmentations import SOURCE, TARGET, JoinPieces, Segmenting, disjoint, known
 from volt.stream.transforms.segmenters import Scored, Segmenter, read_model, read_table
 from volt.stream.transforms.sentencepiece import SpmDecode
-from volt.stream.transforms.sentencepiece_sampling import UNIGRAM, BestSampler, UnigramSampler
+from volt.stream.transforms.sentencepiece_sampling import UNIGRAM, UnigramSampler
 from volt.stream.transforms.subwords import Decode
 from volt.stream.transforms.tokens import Choices, WordTypes
 from volt.stream.transforms.transform import LoadedFiles, Transform
@@ -144,7 +144,7 @@ class DropoutSegmenter(Segmenter):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SentencePieceSegmenter(Segmenter):
-    sampler: BestSampler
+    sampler: UnigramSampler
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
         return [self._of_word(word, n) for word in words]
@@ -173,7 +173,7 @@ def read_sentencepiece_segmenter(path: Path) -> SentencePieceSegmenter:
     if model.proto.trainer_spec.model_type != UNIGRAM:
         raise VocabularyError(f"{shown_path(path)}: no unigram model, so it has one segmentation of a word; give one")
     assert isinstance(model.sampler, UnigramSampler)
-    return SentencePieceSegmenter(model.sampler.best, fingerprint=model.fingerprint)
+    return SentencePieceSegmenter(model.sampler, fingerprint=model.fingerprint)
 
 
 _READERS: dict[Kind, Callable[[Path], Segmenter]] = {
