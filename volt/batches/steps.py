@@ -149,8 +149,8 @@ class Steps:
                 number = self._n_done * window.world + self.rank
                 arrays = self.rule.arrays(window.planned, window.samples, number, self._layout)
                 self._n_done += 1
-                counts, seconds = counts_of(arrays), time.monotonic() - started
-                self.totals = self.totals.plus(Totals(1, counts.sentences, counts.tokens, counts.laid_out, seconds))
+                totals = replace(counts_of(arrays)[0], seconds=time.monotonic() - started)
+                self.totals = self.totals.plus(totals)
             yield arrays
 
     def skip(self, n: int) -> int:

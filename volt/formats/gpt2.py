@@ -7,7 +7,7 @@ this pattern cuts is refused.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
@@ -60,8 +60,12 @@ def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
         raise VocabularyError(f"{neighbour}: no id for {missing!r}, which {path.name} makes or uses; add it")
     roles, added, flags = huggingface.folder_tokens(path.parent)
     ids = dict(sorted((ids | added).items(), key=itemgetter(1)))
-    special = _special(ids, roles, flags, {*output, *ALPHABET})
-    named, known = set(special.all), {*output, *ALPHABET}
+    known = {*output, *ALPHABET}
+    named_roles = {role: token for role, token in roles.items() if token in ids and huggingface.can_have_role(token)}
+    unmade = [token for token in ids if token not in known and token not in flags and huggingface.can_be_special(token)]
+    user = tuple(token for token in ids if token in flags)
+    special = SpecialTokens(**{role: named_roles.get(role) for role in ROLES}, user=user, control=tuple(unmade))
+    named = set(special.all)
     tokens = tuple(token for token in ids if token not in named and token in known)
     if cut := cut_tokens([to_bytes(token) for token in tokens], NAMED["gpt2"]):
         example = repr(cut[0].decode(errors="backslashreplace"))
@@ -83,25 +87,11 @@ def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
     return replace(vocabulary, provenance={"format": "merges over bytes", "lost": lost})
 
 
-def _special(
-    ids: Mapping[str, int], roles: Mapping[str, str], named: Collection[str], known: Collection[str]
-) -> SpecialTokens:
-    """Return the special tokens: user tokens if the folder names them, control tokens if no merge makes them."""
-    roles_of = {role: token for role, token in roles.items() if token in ids and huggingface.can_have_role(token)}
-    user = tuple(token for token in ids if token in named)
-    control = [token for token in ids if token not in known and token not in user and huggingface.can_be_special(token)]
-    return SpecialTokens(**{role: roles_of.get(role) for role in ROLES}, user=user, control=tuple(control))
-
-
 def _listed(path: Path) -> dict[str, int]:
     data = parsed_json(path, read_text(path, kind=VocabularyError))
-    if not isinstance(data, dict) or not all(type(number) is int and number >= 0 for number in data.values()):
+    if not isinstance(data, dict):
         raise VocabularyError(f"{path}:1: not an object of tokens with their ids; fix it, or move it elsewhere")
-    owners = dict[int, str]()
-    for token, number in data.items():
-        if (other := owners.setdefault(number, token)) != token:
-            raise VocabularyError(f"{path}: {other!r} and {token!r} have the same id {number}; change one")
-    return data
+    return huggingface.checked_ids(data, str(path))
 
 
 def _losses(path: Path, output: Vocabulary, neighbours: Path | None, ids: Mapping[str, int]) -> Iterator[str]:

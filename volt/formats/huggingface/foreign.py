@@ -45,8 +45,9 @@ def read_foreign(data: Json, model: Json, *, added: Sequence[str] = ()) -> Schem
     steps = steps[: len(steps) - len(spaces)]
     marks_spaces = bool(spaces or (cuts and cuts[-1].get("type") == "Metaspace"))
     if suffix and marks_spaces:
-        both = f"model.end_of_word_suffix and a step that writes {PREFIX!r} for spaces"
-        raise VocabularyError(f"{both}: VOLT marks words at one end; remove one")
+        raise VocabularyError(
+            f"end_of_word_suffix, and a step that writes {PREFIX!r}: VOLT marks words at one end; remove one"
+        )
     if marks_spaces:
         marker, name = _read_spaces(spaces, cuts, model["vocab"])
     else:
@@ -342,17 +343,17 @@ def refuse(model: Json, data: Json, scheme: Scheme) -> None:
     is_split = any(cut.get("type") == "Metaspace" and cut.get("split", True) for cut in cuts)
     keeps_spaces = name != "whitespace" and not name.startswith(("metaspace", "bytes", "regex:", "matches:"))
     if falls_back and scheme.marker == "suffix":
-        what = "byte_fallback and end_of_word_suffix: an unknown last character becomes bytes that spell the suffix"
-        raise VocabularyError(f"{what}, too, which VOLT cannot do; set byte_fallback to false")
+        raise VocabularyError(
+            "the bytes of an unknown last character spell the suffix, too; set byte_fallback to false"
+        )
     if falls_back and name.startswith("bytes") and not model["vocab"].keys() >= set(ALPHABET):
-        what = "byte_fallback and ByteLevel, whose letters are not all tokens: the bytes of the letter are spelled"
-        raise VocabularyError(f"{what}, which VOLT cannot do; train a tokenizer with all 256 letters")
+        what = "byte_fallback, and ByteLevel whose letters are not all tokens"
+        raise VocabularyError(f"{what}: VOLT cannot do both; train a tokenizer with all 256 letters")
     if falls_back and keeps_spaces and " " not in model["vocab"]:
-        what = "byte_fallback, and words with spaces: a space becomes the token <0x20> there, and the bytes of '▁' here"
-        raise VocabularyError(f"{what}; train a tokenizer with a space in the alphabet")
+        raise VocabularyError("a space becomes <0x20> there, not here; train a tokenizer with a space in the alphabet")
+    remedy = "set ignore_merges to false if every token is made by merges"
     if looks_up and name.startswith("metaspace") and not is_split:
-        what = "ignore_merges, and a line that is not split: the line is looked up there, and each word here"
-        raise VocabularyError(f"{what}; set ignore_merges to false if every token is made by merges")
+        raise VocabularyError(f"ignore_merges: the line is looked up there, and each word here; {remedy}")
     if looks_up and scheme.marker != "none" and not scheme.takes_users_as_words:
-        what = f"ignore_merges, and words that are marked ({scheme.marker}): words are looked up there without the mark"
-        raise VocabularyError(f"{what}; set ignore_merges to false if every token is made by merges")
+        what = f"ignore_merges, and words that are marked ({scheme.marker}): they are looked up there without the mark"
+        raise VocabularyError(f"{what}; {remedy}")
