@@ -184,7 +184,8 @@ class Progress(Generic[T]):
         from volt.stream.reading.sampler import check_rank
 
         self._steps: Counted[T] = steps if isinstance(steps, Counted) else Counted(steps)
-        self._every, self._to = arguments.whole(every, "every", low=1), to
+        self._every = arguments.whole(every, "every", low=1)
+        self._to: Any = to
         if not (to is None or callable(to) or hasattr(to, "write")):
             self._to = arguments.path(to, "to", remedy=_GIVE)
             check_writable(self._to)
@@ -225,23 +226,20 @@ class Progress(Generic[T]):
 
     def _send(self) -> None:
         self._reported, self._reported_wait = self.report(), self._waited
-        if self._rank[0] == 0 and self._to is not None:
-            _send_to(self._to, self._reported)
+        if self._rank[0] != 0 or self._to is None:
+            return
+        if callable(self._to):
+            self._to(self._reported)
+        elif isinstance(self._to, str):
+            try:
+                with open(self._to, "a", encoding="utf-8") as file:
+                    file.write(json.dumps(self._reported.to_json()) + "\n")
+            except OSError as error:
+                raise OutputError(f"{shown_path(self._to)}: {reason(error)}; give another place") from None
+        else:
+            from rich.console import Console
+            from rich.text import Text
 
-
-def _send_to(to: Any, report: Report) -> None:
-    if callable(to):
-        to(report)
-    elif isinstance(to, str):
-        try:
-            with open(to, "a", encoding="utf-8") as file:
-                file.write(json.dumps(report.to_json()) + "\n")
-        except OSError as error:
-            raise OutputError(f"{shown_path(to)}: {reason(error)}; give another place") from None
-    else:
-        from rich.console import Console
-        from rich.text import Text
-
-        step, rest = report.line().split("  ", 1)
-        text = Text.assemble(step, "  ", (rest, "dim"))
-        Console(file=to, highlight=False, soft_wrap=True).print(text, soft_wrap=True)
+            step, rest = self._reported.line().split("  ", 1)
+            text = Text.assemble(step, "  ", (rest, "dim"))
+            Console(file=self._to, highlight=False, soft_wrap=True).print(text, soft_wrap=True)

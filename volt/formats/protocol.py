@@ -73,8 +73,8 @@ def located(path: object) -> Iterator[None]:
 
 def refuse_scaffolding(vocabulary: Vocabulary, library: str) -> None:
     """Raise VocabularyError if merges make tokens that are split again, which the library cannot do."""
-    if made := vocabulary.scaffolding:
-        what = f"{len(made):,} tokens, such as {made[0]!r}, are made and split back into their parts"
+    if tokens := vocabulary.scaffolding:
+        what = f"{len(tokens):,} tokens, such as {tokens[0]!r}, are made and split back into their parts"
         raise VocabularyError(f"the vocabulary is pruned: {what}, which {library} cannot do; export it closed")
 
 

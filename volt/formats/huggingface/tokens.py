@@ -121,13 +121,11 @@ def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[str]:
         if not (isinstance(row, dict) and isinstance(row.get("content"), str) and type(row.get("id")) is int):
             raise VocabularyError("added_tokens must be a list of objects with 'id' and 'content'; export it again")
     owners = {number: token for token, number in vocab.items()}
-    for row in rows:
-        if row["id"] < 0 or vocab.get(row["content"], row["id"]) != row["id"]:
-            raise VocabularyError(f"added token {row['content']!r} has the id {row['id']}, not its own; fix it")
-        if (other := owners.setdefault(row["id"], row["content"])) != row["content"]:
-            raise VocabularyError(
-                f"added token {row['content']!r} has the id {row['id']}, which {other!r} has; change one"
-            )
+    for token, number in ((row["content"], row["id"]) for row in rows):
+        if number < 0 or vocab.get(token, number) != number:
+            raise VocabularyError(f"added token {token!r} has the id {number}, not its own; fix it")
+        if (other := owners.setdefault(number, token)) != token:
+            raise VocabularyError(f"added token {token!r} has the id {number}, which {other!r} has; change one")
     return list(dict.fromkeys(row["content"] for row in sorted(rows, key=lambda row: int(row["id"]))))
 
 
@@ -252,8 +250,7 @@ def order_of(ids: Mapping[str, int], reserved: Sequence[str], tokens: Sequence[s
     for token, number in ids.items():
         if not 0 <= number < MOST_IDS:  # rows of unused ids would fill the memory
             result = str(number) if number.bit_length() < 64 else f"of {number.bit_length():,} bits"
-            what = f"the token {quoted(token)} has the id {result}, and ids are 0 to {MOST_IDS - 1:,}"
-            raise VocabularyError(f"{what}; download or export the file again")
+            raise VocabularyError(f"{quoted(token)} has the id {result}; ids are below {MOST_IDS:,}; export it again")
     retained = {*reserved, *tokens}
     order = [""] * (1 + max(ids.values(), default=-1))
     for token, number in ids.items():

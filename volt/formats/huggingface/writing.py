@@ -20,7 +20,7 @@ from pathlib import Path
 from volt.errors import VocabularyError, quoted
 from volt.files.atomic import new_folder, write_together
 from volt.formats.huggingface import pipeline
-from volt.formats.huggingface.foreign import remade, remade_note
+from volt.formats.huggingface.foreign import remade
 from volt.formats.huggingface.pipeline import LONE_END, LONE_SPACE, Json, Scheme
 from volt.formats.huggingface.reading import not_whole
 from volt.formats.huggingface.split_patterns import spelled
@@ -104,8 +104,7 @@ def _refuse(vocabulary: Vocabulary) -> None:
     cut, marker = vocabulary.pretokenizer, vocabulary.marker
     refuse_scaffolding(vocabulary, "tokenizers")
     if lost := [atom for atom in vocabulary.atoms if atom not in vocabulary.ids]:
-        what = f"merges use {lost[0]!r}, which is not a token ({len(lost):,} characters in all)"
-        raise VocabularyError(f"{what}; add these characters to the tokens, or remove their merges")
+        raise VocabularyError(f"merges use {lost[0]!r}, one of {len(lost):,} missing tokens; add them")
     if any(split.from_end for split in cut.splits):
         what = f"the pre-tokenizer {quoted(cut.name, 200)} reads text from its end, which tokenizers cannot do"
         raise VocabularyError(f"{what}; count with another pattern, such as digits3")
@@ -160,7 +159,13 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
             yield f"The token '</w>' is spelled {scheme.end}, and two more tokens, after all others, help to make it."
     if vocabulary.normalizer.form == "nfkc":
         yield "Characters newer than the Unicode version of tokenizers, such as U+1FBF7 in 0.23, are not normalised."
-    yield from _cut_notes(vocabulary, scheme)
+    if scheme.cut.has_own_pattern:
+        yield "The regex is read by another engine, whose \\w, \\d and \\b differ on rare characters, such as '¼'."
+        if vocabulary.marker == "prefix":
+            yield "A word that itself begins with '▁' gets no second '▁' before it."
+    if vocabulary.merging == "pairs" and (pair := next(remade(vocabulary.merges), None)):
+        what = f"Where {pair[0]!r}, {pair[1]!r} occur twice in a row the cut may differ"
+        yield f"{what}: VOLT merges both before it looks for lower ranks, tokenizers does not."
 
 
 def _special_notes(vocabulary: Vocabulary) -> Iterator[str]:
@@ -177,15 +182,6 @@ def _special_notes(vocabulary: Vocabulary) -> Iterator[str]:
     words = (token for token in reserved if vocabulary.pretokenizer.split(token) == [token])
     if vocabulary.whole_words and (word := next(words, None)):
         yield f"A word that is spelled like a special token, such as {word}, is this token there, and text in VOLT."
-
-
-def _cut_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
-    if scheme.cut.has_own_pattern:
-        yield "The regex is read by another engine, whose \\w, \\d and \\b differ on rare characters, such as '¼'."
-        if vocabulary.marker == "prefix":
-            yield "A word that itself begins with '▁' gets no second '▁' before it."
-    if vocabulary.merging == "pairs" and (pair := next(remade(vocabulary.merges), None)):
-        yield remade_note(*pair)
 
 
 def _user_notes(scheme: Scheme, example: str) -> Iterator[str]:

@@ -35,7 +35,6 @@ from volt.vocabulary import Vocabulary
 FIRST_BYTE = b"\x0a"  # field 1, a piece, with a length
 _DAMAGED = "a damaged sentencepiece model, or another file; copy or train it again"
 UNIGRAM = 1
-_KINDS = {3: "word", 4: "character"}
 _NORMALIZERS = {
     "identity": "none", "": "none", "nmt_nfkc": "nfkc", "nfkc_cf": "nfkc+lowercase", "nmt_nfkc_cf": "nfkc+lowercase",
 }  # fmt: skip
@@ -236,7 +235,7 @@ def _special(model: Any) -> SpecialTokens:
 
 def _joins(rows: Sequence[tuple[str, float, int]]) -> implied.ImpliedMerges:
     scores = {piece: score for piece, score, kind in rows if kind in (NORMAL, UNUSED) and piece != SUFFIX}
-    letters = implied.Letters.of(scores)
+    letters = implied.Letters(scores)
     short = {letters.short(piece): score for piece, score in scores.items()}
     joins = implied.ImpliedMerges.of({piece: score for piece, score in short.items() if len(piece) > 1})
     if not letters.atoms:
@@ -291,10 +290,9 @@ def _refuse_other_ends(model: Any) -> None:
 
 def _refuse_other_kinds(trainer: Any, spec: Any) -> None:
     if trainer.model_type == UNIGRAM:
-        what = "a unigram model, whose pieces no merges make"
-        raise VocabularyError(f"{what}; search with its pieces as candidates, or train one with --model_type=bpe")
+        raise VocabularyError("a unigram model; search with its pieces as candidates, or train with --model_type=bpe")
     if trainer.model_type != writing.BPE:
-        kind = _KINDS.get(trainer.model_type, "word or character")
+        kind = {3: "word", 4: "character"}.get(trainer.model_type, "word or character")
         raise VocabularyError(f"a {kind} model, whose pieces no merges make; train one with --model_type=bpe")
     if not spec.escape_whitespaces:
         raise VocabularyError(f"spaces do not become {PREFIX!r}; train it with --escape_whitespaces")
@@ -310,11 +308,9 @@ def _refuse_pieces(model: Any) -> None:
         if first.setdefault(piece.piece, number) != number:
             raise VocabularyError(f"piece {number}, {piece.piece!r}, repeats piece {first[piece.piece]}; remove one")
         if piece.type == USER and PREFIX in piece.piece:
-            what = f"piece {number}: user token {piece.piece!r} contains a space, which VOLT's cannot"
-            raise VocabularyError(f"{what}; train without it")
+            raise VocabularyError(f"piece {number}: user token {piece.piece!r} contains a space; train without it")
         if piece.type == CONTROL and len(piece.piece) == 1:
-            what = f"piece {number}: control token {piece.piece!r} is one character, which text may contain"
-            raise VocabularyError(f"{what}; train with another spelling")
+            raise VocabularyError(f"piece {number}: control token {piece.piece!r} is one character; train with more")
     result = {piece.piece for piece in model.pieces if piece.type == BYTE}
     if result != set(BYTE_TOKENS * model.trainer_spec.byte_fallback):
         what = f"{len(result)} of the 256 byte pieces with byte_fallback={bool(model.trainer_spec.byte_fallback)}"
@@ -324,10 +320,9 @@ def _refuse_pieces(model: Any) -> None:
 def _normalizer(model: Any) -> tuple[Normalizer, tuple[str, ...]]:
     """Return VOLT's normalizer of the model's name, and notes on how the model's differs."""
     name, table = model.normalizer_spec.name, model.normalizer_spec.precompiled_charsmap
-    try:
+    known = None
+    with suppress(ConfigError):
         known = Normalizer.parse(_NORMALIZERS.get(name, name))
-    except ConfigError:
-        known = None
     if known is None or (known == Normalizer() and table):
         known, pairs = known or Normalizer(), charsmap.unpack(table).items()
         others = [(key, text) for key, text in pairs if key != PREFIX and not (key in SPLIT_SPACE and text == " ")]

@@ -60,8 +60,7 @@ def pattern_of(pretokenizer: PreTokenizer) -> str:
     if not splits and pretokenizer.is_bytes:
         return GPT2_PATTERN
     if len(splits) != 1 or splits[0].from_end or not pretokenizer.is_bytes:
-        name = quoted(pretokenizer.name, 200)
-        raise VocabularyError(f"tiktoken cuts the bytes of text by one pattern, not by {name}")
+        raise VocabularyError(f"tiktoken cuts the bytes of text by one pattern, not by {quoted(pretokenizer.name)}")
     return splits[0].pattern
 
 

@@ -254,8 +254,7 @@ def looks_like(head: bytes) -> bool:
 def check_bytes(tokens: Container[bytes]) -> None:
     """Raise VocabularyError if a byte is not a token, so that not all text could be encoded."""
     if missing := [byte for byte in range(256) if bytes([byte]) not in tokens]:
-        remedy = "cut short, or not a tiktoken file; download it again"
-        raise VocabularyError(f"no token for the byte 0x{missing[0]:02X}: {remedy}")
+        raise VocabularyError(f"no token for the byte 0x{missing[0]:02X}: cut short, or damaged; download it again")
 
 
 def bytes_of(token: bytes) -> bytes:

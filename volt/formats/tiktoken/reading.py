@@ -107,8 +107,7 @@ def _special(data: Json, n_special: int) -> tuple[str, ...]:
         names, is_sound = {}, False
     special = tuple(names.pop(number, _UNNAMED.format(number)) for number in range(n_special))
     if names or not is_sound or len(set(special)) < n_special or not all(isinstance(token, str) for token in special):
-        what = f"'special_tokens' is not a list of tokens with ranks below {n_special:,}, each once"
-        raise VocabularyError(f"{what}; download or export it again")
+        raise VocabularyError(f"'special_tokens' does not list ranks below {n_special:,}, each once; export it again")
     return special
 
 

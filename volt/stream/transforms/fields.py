@@ -63,10 +63,8 @@ def map_columns(batch: Batch, function: Callable[[Column], Column], *, fields: F
 
 def _with_changed(batch: Batch, function: Callable[[Column, int], Column], fields: Fields | None) -> Batch:
     batch, numbers = with_fields(batch, fields)
-    columns = {number: batch.columns[number - 1] for number in numbers}
-    return batch.with_columns(
-        {number: function(column, number) for number, column in columns.items() if column.present.any()}
-    )
+    columns = {number: batch.columns[number - 1] for number in numbers if batch.columns[number - 1].present.any()}
+    return batch.with_columns({number: function(column, number) for number, column in columns.items()})
 
 
 class Draws(NamedTuple):

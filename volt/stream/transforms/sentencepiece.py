@@ -16,7 +16,7 @@ from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import Draws, each_field
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Amount, Fields, File, FileTransform, LineTransform, whole_between
-from volt.stream.transforms.sentencepiece_sampling import Drawing, Form, Sampler, column_of_rows, sampler_of
+from volt.stream.transforms.sentencepiece_sampling import Form, Sampler, column_of_rows, sampler_of
 from volt.stream.transforms.subwords import decoded, ids_of, pieces_of
 from volt.stream.transforms.transform import Call, LoadedFiles
 
@@ -85,7 +85,7 @@ class SpmEncode(FileTransform):
         def changed(column: Column, draws: Draws) -> Column:
             values = column.strings()
             if sampler is not None:
-                return sampler(values, draws.words, Drawing(self.alpha or 0.0, self.nbest, self.to))
+                return sampler(values, draws.words, self.alpha or 0.0, self.nbest, self.to)
             kind = int if self.to == "ids" else str
             return column_of_rows(processor.encode(values, out_type=kind, num_threads=1), self.to)
 

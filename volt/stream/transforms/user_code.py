@@ -232,8 +232,9 @@ def _batch_of_arrow(batch: Batch, output: pyarrow.RecordBatch | None, function: 
         if not np.isin(origins, batch.origins).all():
             raise ValueError(f"{function} returned numbers in the column {_ROW!r} that it was not given")
     elif output.num_rows != len(batch):
-        numbers = f"{output.num_rows} rows for {len(batch)} lines"
-        raise ValueError(f"{function} returned {numbers}, without the column {_ROW!r} that numbers their lines")
+        raise ValueError(
+            f"{function} returned {output.num_rows} rows for {len(batch)} lines, without the column {_ROW!r}"
+        )
     try:
         check_values(columns)
     except LineFault as fault:
