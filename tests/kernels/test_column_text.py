@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.case import Lower, Title, Upper, has_case, titled
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.edits import surrounded
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.tags import surrounded
 
 ANY = st.characters(exclude_characters="\t\n")
 CASES = st.sampled_from("aZßẞſŉİıΣςσΆάÿŸǰǅԱև一か\u0301\u0345’'- .(?“𐐀𝐀ⱥȺKÅﬀſt\x00\x1f\x85\u2028\u3000\ud800")

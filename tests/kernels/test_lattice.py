@@ -19,7 +19,6 @@ from volt.stream.transforms.sentencepiece_sampling import (
     UNUSED,
     USER,
     BpeSampler,
-    Drawing,
     Piece,
     PieceFormat,
     UnigramSampler,
@@ -82,7 +81,7 @@ def sampler_without(unused: frozenset[str]) -> BpeSampler:
     rows = [("<unk>", 0.0, 2), *((character, -9.0, NORMAL) for character in "abc")]
     rows += [(text, score, UNUSED if text in unused else NORMAL) for text, score in BPE]
     pieces = [Piece(*row) for row in rows]
-    return BpeSampler.of(Same(), pieces, PieceFormat.of(pieces, 0, byte_fallback=False))
+    return BpeSampler(Same(), pieces, PieceFormat(pieces, 0, byte_fallback=False))
 
 
 @given(
@@ -93,7 +92,7 @@ def test_joins_are_those_of_a_naive_twin(texts: list[str], alpha: float, state: 
     """The same generator passes over the same pairs, ties and pieces that are split back included."""
     sampler = sampler_without(frozenset(unused))
     words = np.array([(state + i) & MASK for i in range(len(texts))], np.uint64)
-    found = sampler(texts, words, Drawing(alpha, -1, "pieces")).strings()
+    found = sampler(texts, words, alpha, -1, "pieces").strings()
     for text, word, line in zip(texts, words.tolist(), found, strict=True):
         assert "".join(line.split(" ")) == text
         runs = groupby(joined(text, dict(BPE), unused, alpha, word), key=lambda piece: piece in ("d", "é"))
@@ -115,12 +114,12 @@ def test_paths_are_drawn_by_their_scores(alpha: float) -> None:
     """Each path comes as often as exp(alpha · Σ score) says, within five standard deviations."""
     pieces = [Piece("<unk>", 0.0, 2), *(Piece(text, score, NORMAL) for text, score in UNIGRAM.items())]
     sampler, n, text = (
-        UnigramSampler.of(Same(), pieces, PieceFormat.of(pieces, 0, byte_fallback=False)),
+        UnigramSampler(Same(), pieces, PieceFormat(pieces, 0, byte_fallback=False)),
         8000,
         "abaxbab",
     )
     words = np.random.default_rng(3).integers(1 << 64, size=n, dtype=np.uint64)
-    found = Counter(sampler([text] * n, words, Drawing(alpha, -1, "pieces")).strings())
+    found = Counter(sampler([text] * n, words, alpha, -1, "pieces").strings())
     weights = {" ".join(path): exp(alpha * sum(UNIGRAM.get(piece, -14.0) for piece in path)) for path in paths(text)}
     assert found.keys() <= weights.keys()
     for path, weight in weights.items():
@@ -134,9 +133,9 @@ def test_bytes_and_users_symbols() -> None:
         *(Piece(f"<0x{byte:02X}>", 0.0, BYTE) for byte in range(256)), *(Piece(x, -1.0, NORMAL) for x in "abc"),
         Piece("ab", 0.0, USER), Piece("bc", -0.5, NORMAL), Piece("<unk>", 0.0, 2),
     ]  # fmt: skip
-    spelling = PieceFormat.of(pieces, 261, byte_fallback=True)
-    sampler = BpeSampler.of(Same(), pieces, spelling)
+    spelling = PieceFormat(pieces, 261, byte_fallback=True)
+    sampler = BpeSampler(Same(), pieces, spelling)
     words = np.array([7], np.uint64)
-    assert sampler(["cabcé"], words, Drawing(0.0, -1, "pieces")).strings() == ["c ab c <0xC3> <0xA9>"]
-    assert sampler(["cabcé"], words, Drawing(0.0, -1, "ids")).strings() == [f"258 259 258 {0xC3} {0xA9}"]
+    assert sampler(["cabcé"], words, 0.0, -1, "pieces").strings() == ["c ab c <0xC3> <0xA9>"]
+    assert sampler(["cabcé"], words, 0.0, -1, "ids").strings() == [f"258 259 258 {0xC3} {0xA9}"]
     assert spelling.column(np.zeros(0, np.int32), np.zeros(2, np.int64), "pieces").strings() == ["", ""]

@@ -13,13 +13,13 @@ from volt.stream.mixing.schedule import Schedule, shares_of
 from volt.stream.transforms.batch import Batch, joined
 from volt.stream.transforms.choice import Choice, Variant, most_copies
 from volt.stream.transforms.column import Column, concatenated, holding_bytes
-from volt.stream.transforms.documents import joined_runs
-from volt.stream.transforms.edits import Repeat, Tag, Untag
 from volt.stream.transforms.filters import needed_text
+from volt.stream.transforms.line_edits import Repeat, joined_runs
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import check_fields, field_number
 from volt.stream.transforms.ordering import _is_tag
 from volt.stream.transforms.segmentations import JoinPieces, MorfessorEm, marked_where_none_is
+from volt.stream.transforms.tags import Tag, Untag
 from volt.stream.transforms.transform import SharedCache, files, inverse, signature, special_tokens
 
 RNG = LineRng(1, 2)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from volt import arguments
-from volt.batches.argument_checks import WIDEST, check_option
+from volt.batches.argument_checks import WIDEST, Longs, check_option
 from volt.batches.samples import MOST_ID, SampleFormat, Samples
 from volt.encode.batch_encoder import Encoded
 from volt.errors import ConfigError, StreamError, missing, quoted
@@ -69,7 +69,6 @@ class Layout:
         return {**asdict(self), "pad": pads, "eos": eos}
 
 
-Longs = NDArray[np.int64]
 Ids = NDArray[Any]  # int64 or int32
 Rows = Iterable[int] | Longs
 Each = int | Mapping[str, int]  # one number, or one for each field
@@ -229,9 +228,7 @@ def _of(field: str, option: Each, name: str, samples: Samples) -> int:
 def _rows(rows: Rows, n: int) -> Longs:
     chosen = np.asarray(rows if isinstance(rows, np.ndarray) else arguments.wholes(rows, "rows"))
     if chosen.ndim != 1 or (len(chosen) and chosen.dtype.kind not in "iu"):
-        raise ConfigError(
-            f"rows is an array of {chosen.dtype}, {chosen.ndim}-dimensional; give indices of samples in a list"
-        )
+        raise ConfigError(f"rows is an array of {chosen.dtype}, {chosen.ndim}-dimensional; give indices of samples")
     if not len(chosen):
         raise ConfigError("rows is empty; a batch needs one or more")
     bad = (chosen < 0) | (chosen >= n)
@@ -271,7 +268,6 @@ def _laid_out(
     flat = tokens.reshape(-1), before.reshape(-1), mask.reshape(-1), positions.reshape(-1)
     bad = put_rows(encoded.ids, encoded.offsets, rows, places, firsts, is_last, eos or 0, *flat)
     if bad >= 0:
-        line = f"line {samples.numbers[rows[bad]]:,} of the stream"
-        message = f"{line}: field {quoted(name)} does not end in EOS, the id {eos}"
-        raise StreamError(f"{message}; make samples with eos=True, or name the id that they end in")
+        field = f"line {samples.numbers[rows[bad]]:,} of the stream: field {quoted(name)}"
+        raise StreamError(f"{field} does not end in EOS, the id {eos}; make samples with eos=True, or name the last id")
     return _Side(tokens, before, mask, _sizes(encoded, rows))

@@ -133,8 +133,8 @@ def _of_list(tokens: list[str], name: str) -> Numbering:
     first = dict[str, int]()
     for number, token in enumerate(tokens):
         if first.setdefault(token, number) != number:
-            message = f"token {quoted(token)} of the vocabulary of {name} is repeated"
-            raise ConfigError(f"{message}, at {first[token]} and {number}; remove one")
+            places = f"at {first[token]} and {number}"
+            raise ConfigError(f"token {quoted(token)} of the vocabulary of {name} is repeated, {places}; remove one")
     unk, bos, eos, pad = map(first.get, _ROLES.values())
     return Numbering(tuple(tokens), unk, bos, eos, pad, fingerprint(tokens))
 

@@ -9,45 +9,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, astuple, dataclass
 from operator import add
-from typing import Any, Generic, NamedTuple, TextIO, TypeVar
+from typing import Any, Generic, TextIO, TypeVar
 
 from volt import arguments
 from volt.display import counted
 from volt.errors import ConfigError, OutputError, reason, shown_path
-
-
-class StepCounts(NamedTuple):
-    """The counts of a step, or of several.
-
-    sentences: rows of a batch, or sentences in its packs
-    tokens, laid_out: ids of all fields, without and with padding
-    longest: the widest array, in ids
-    """
-
-    sentences: int = 0
-    tokens: int = 0
-    laid_out: int = 0
-    longest: int = 0
-
-    @property
-    def padding_share(self) -> float:
-        return 1 - self.tokens / self.laid_out if self.laid_out else 0.0
-
-    def plus(self, other: StepCounts) -> StepCounts:
-        """Return the counts of both."""
-        return StepCounts(*map(add, self, other))._replace(longest=max(self.longest, other.longest))
-
-
-def counts_of(step: object) -> StepCounts:
-    """Count the arrays, of numpy or torch, that `collate` and `collate_packed` return."""
-    if not isinstance(step, Mapping) or "ntokens" not in step:
-        raise arguments.refusal(step, "a step", "give what volt.batches.Steps gives, or collate")
-    inputs, arrays, n_ids = step["net_input"], [step["target"]], int(step["ntokens"])
-    if "prev_output_tokens" in inputs:  # there are two fields
-        arrays.append(inputs["src_tokens"])
-        n_ids += int(inputs["src_lengths"].sum())
-    laid_out = sum(math.prod(array.shape) for array in arrays)
-    return StepCounts(int(step["nsentences"]), n_ids, laid_out, max(int(array.shape[1]) for array in arrays))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +54,18 @@ class Totals:
     def padding_share(self) -> float:
         """The share of padding in all arrays."""
         return 1 - self.n_tokens / self.n_laid_out if self.n_laid_out else 0.0
+
+
+def counts_of(step: object) -> tuple[Totals, int]:
+    """Return the totals of a step that `collate` or `collate_packed` returned, and its widest array, in ids."""
+    if not isinstance(step, Mapping) or "ntokens" not in step:
+        raise arguments.refusal(step, "a step", "give what volt.batches.Steps gives, or collate")
+    inputs, arrays, n_ids = step["net_input"], [step["target"]], int(step["ntokens"])
+    if "prev_output_tokens" in inputs:  # there are two fields
+        arrays.append(inputs["src_tokens"])
+        n_ids += int(inputs["src_lengths"].sum())
+    n_laid_out = sum(math.prod(array.shape) for array in arrays)
+    return Totals(1, int(step["nsentences"]), n_ids, n_laid_out), max(int(array.shape[1]) for array in arrays)
 
 
 T = TypeVar("T")
@@ -206,13 +184,14 @@ class Progress(Generic[T]):
         from volt.stream.reading.sampler import check_rank
 
         self._steps: Counted[T] = steps if isinstance(steps, Counted) else Counted(steps)
-        self._every, self._to = arguments.whole(every, "every", low=1), to
+        self._every = arguments.whole(every, "every", low=1)
+        self._to: Any = to
         if not (to is None or callable(to) or hasattr(to, "write")):
             self._to = arguments.path(to, "to", remedy=_GIVE)
             check_writable(self._to)
         stored = getattr(self._steps.steps, "rank", 0), getattr(self._steps.steps, "world", 1)
         self._rank = check_rank(stored[0] if rank is None else rank, stored[1] if world is None else world)
-        self._n, self._counts, self._reported = 0, StepCounts(), Report(step=self._steps.n)
+        self._totals, self._longest, self._reported = Totals(), 0, Report(step=self._steps.n)
         self._waited = self._reported_wait = self._first = self._first_wait = 0.0
 
     def __iter__(self) -> Iterator[T]:
@@ -225,8 +204,9 @@ class Progress(Generic[T]):
             if step is None:
                 break
             self._first_wait = self._first_wait or time.perf_counter() - requested
-            self._counts, self._n = self._counts.plus(counts_of(step)), self._n + 1
-            if self._n % self._every == 0:
+            totals, longest = counts_of(step)
+            self._totals, self._longest = self._totals.plus(totals), max(self._longest, longest)
+            if self._totals.n_steps % self._every == 0:
                 self._send()
             yield step
         if self._steps.n > self._reported.step:
@@ -234,35 +214,32 @@ class Progress(Generic[T]):
 
     def report(self) -> Report:
         """Return the progress so far, with rates since the last report."""
-        elapsed, counts = time.perf_counter() - self._first if self._first else 0.0, self._counts
+        elapsed, own = time.perf_counter() - self._first if self._first else 0.0, self._totals
         seconds = max(elapsed - self._reported.seconds, 1e-9)
-        rate, waited = (counts.tokens - self._reported.tokens) / seconds, (self._waited - self._reported_wait) / seconds
+        rate, waited = (own.n_tokens - self._reported.tokens) / seconds, (self._waited - self._reported_wait) / seconds
         totals = getattr(self._steps.steps, "totals", None)
         return Report(
-            self._steps.n, *self._rank, elapsed, counts.sentences, counts.tokens, counts.padding_share, counts.longest,
-            rate, min(1.0, waited), self._first_wait, int(getattr(totals, "n_too_long", 0)),
+            self._steps.n, *self._rank, elapsed, own.n_samples, own.n_tokens, own.padding_share, self._longest, rate,
+            min(1.0, waited), self._first_wait, int(getattr(totals, "n_too_long", 0)),
             int(getattr(totals, "n_too_short", 0)),
         )  # fmt: skip
 
     def _send(self) -> None:
         self._reported, self._reported_wait = self.report(), self._waited
-        if self._rank[0] == 0 and self._to is not None:
-            _send_to(self._to, self._reported)
+        if self._rank[0] != 0 or self._to is None:
+            return
+        if callable(self._to):
+            self._to(self._reported)
+        elif isinstance(self._to, str):
+            try:
+                with open(self._to, "a", encoding="utf-8") as file:
+                    file.write(json.dumps(self._reported.to_json()) + "\n")
+            except OSError as error:
+                raise OutputError(f"{shown_path(self._to)}: {reason(error)}; give another place") from None
+        else:
+            from rich.console import Console
+            from rich.text import Text
 
-
-def _send_to(to: Any, report: Report) -> None:
-    if callable(to):
-        to(report)
-    elif isinstance(to, str):
-        try:
-            with open(to, "a", encoding="utf-8") as file:
-                file.write(json.dumps(report.to_json()) + "\n")
-        except OSError as error:
-            raise OutputError(f"{shown_path(to)}: {reason(error)}; give another place") from None
-    else:
-        from rich.console import Console
-        from rich.text import Text
-
-        step, rest = report.line().split("  ", 1)
-        text = Text.assemble(step, "  ", (rest, "dim"))
-        Console(file=to, highlight=False, soft_wrap=True).print(text, soft_wrap=True)
+            step, rest = self._reported.line().split("  ", 1)
+            text = Text.assemble(step, "  ", (rest, "dim"))
+            Console(file=self._to, highlight=False, soft_wrap=True).print(text, soft_wrap=True)

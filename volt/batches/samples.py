@@ -81,8 +81,7 @@ class Samples:
     def __getitem__(self, name: str) -> Encoded:
         if name not in self.fields:
             raise ConfigError(f"no field {quoted(str(name))} in these samples; choose from {', '.join(self.fields)}")
-        result: Encoded = self.fields[name]
-        return result
+        return self.fields[name]
 
     @classmethod
     def of(cls, fields: Mapping[str, Iterable[Sequence[int]]], numbers: Sequence[int] | None = None) -> Samples:
@@ -94,9 +93,7 @@ class Samples:
         flat = {name: _flat(name, rows) for name, rows in arguments.mapping(fields, "fields").items()}
         sizes = {name: len(encoded) for name, encoded in flat.items()}
         if len({*sizes.values()}) != 1:
-            raise ConfigError(
-                f"the fields have {sizes or 'no'} samples; give each field as many, and one field or more"
-            )
+            raise ConfigError(f"the fields have {sizes or 'no'} samples; give each field as many, and one or more")
         n = max(sizes.values())
         array = np.arange(n) if numbers is None else np.array(arguments.wholes(numbers, "numbers"), np.int64)
         if len(array) != n:
@@ -250,9 +247,7 @@ class SampleFormat:
         prefix = arguments.texts(self.prefix.get(name, ()), "prefix", one=f"did you mean prefix={{{name!r}: [token]}}?")
         for token in prefix:
             if token not in numbering.ids:
-                raise ConfigError(
-                    f"prefix: no token {quoted(token)} in the vocabulary of {name}; add it, for example as a user token"
-                )
+                raise ConfigError(f"prefix: no token {quoted(token)} in the vocabulary of {name}; add it")
         for role in ("bos", "eos"):
             if getattr(self, role) and getattr(numbering, role) is None:
                 raise ConfigError(f"the vocabulary of {name} has no {role.upper()}; turn {role} off, or add the token")
@@ -280,9 +275,7 @@ class SampleFormat:
         if bad >= 0:
             ids = out[offsets[bad] + len(head) : offsets[bad + 1] - len(tail)]
             message = f"{place(bad)}: the id {ids[(ids < 0) | (ids >= most)][0]} in field {quoted(name)}"
-            raise StreamError(
-                f"{message} is not in its vocabulary, which has 0 to {most - 1:,}; name the vocabulary that made it"
-            )
+            raise StreamError(f"{message} is not in its vocabulary, which has 0 to {most - 1:,}; name the right one")
         return Encoded(frozen(out), offsets)
 
     def _ids(self, name: str, column: Column, place: Place) -> Column:
@@ -319,8 +312,7 @@ def _parsed(name: str, column: Column, place: Place) -> Column:
     fault = parse_ids(np.frombuffer(text, np.uint8), MOST_ID, ids, offsets)
     if fault >= 0:
         line = text[:fault].count(bytes([_LINE_END]))
-        remedy = "write whole numbers between spaces, or set holds to the kind of the text"
-        raise _fault(place(line), name, "contains text that is not an id", remedy)
+        raise _fault(place(line), name, "contains text that is not an id", "write whole numbers, or set holds")
     return Column.of_ids(ids[: offsets[-1]], offsets)
 
 

@@ -115,8 +115,7 @@ class Steps:
 
     def _check(self, window: Size) -> None:
         if self.world > 1 and self.stream.world > 1:
-            message = f"world is {self.world}, and the stream is rank {self.stream.rank} of {self.stream.world} itself"
-            raise ConfigError(f"{message}; give Steps a stream of all lines, or world=1")
+            raise ConfigError(f"world is {self.world}, but the stream has ranks; give Steps a stream of all lines")
         if isinstance(self.rule, ByPacks) and len(names := [*self.format.vocabularies]) > 1:
             raise ConfigError(f"samples of {', '.join(names)} are not packed, only samples of one field; give ByTokens")
         if window == "epoch":
@@ -126,8 +125,7 @@ class Steps:
                 message = "window is 'epoch', but several sources have none where weights move, some end, or ranks read"
                 raise ConfigError(f"{message}; give a number of lines")
         else:
-            remedy = "give a number of lines, or 'epoch'"
-            window = arguments.whole(window, "window", low=1, high=1 << 31, remedy=remedy)
+            window = arguments.whole(window, "window", low=1, high=1 << 31, remedy="give a number of lines, or 'epoch'")
         self._size: Size = window
 
     def __repr__(self) -> str:
@@ -149,8 +147,8 @@ class Steps:
                 number = self._n_done * window.world + self.rank
                 arrays = self.rule.arrays(window.planned, window.samples, number, self._layout)
                 self._n_done += 1
-                counts, seconds = counts_of(arrays), time.monotonic() - started
-                self.totals = self.totals.plus(Totals(1, counts.sentences, counts.tokens, counts.laid_out, seconds))
+                totals = replace(counts_of(arrays)[0], seconds=time.monotonic() - started)
+                self.totals = self.totals.plus(totals)
             yield arrays
 
     def skip(self, n: int) -> int:
@@ -226,9 +224,7 @@ class Steps:
 
     def __reduce__(self) -> NoReturn:
         """Refuse to pickle, as steps own a stream and a position."""
-        raise TypeError(
-            "Steps cannot be sent to another process; open Steps in that process, and restore their state()"
-        )
+        raise TypeError("Steps cannot be sent to another process; open Steps there, and restore their state()")
 
     # position
 
@@ -263,9 +259,7 @@ class Steps:
 
     def _to_next_step(self) -> Window | None:
         if self._pid != os.getpid():
-            raise StreamError(
-                "the steps were opened in another process; open Steps in this one, and restore their state"
-            )
+            raise StreamError("the steps belong to another process; open Steps in this one, and restore their state")
         waiting, fruitless = 0, 0
         while self._window is None or self._n_done == self._window.planned.n_steps:
             window = self._take()

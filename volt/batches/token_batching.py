@@ -66,7 +66,8 @@ def deal(costs: ArrayLike, *, world: int, seed: int = 0, epoch: int = 0, window:
     >>> sorted(sorted(step) for step in dealt.steps.tolist()), dealt.left.tolist()
     ([[0, 2], [1, 3]], [])
     """
-    values, world, place = single(costs, "costs"), _checked_world(world), check_place(seed, epoch, window)
+    values, world = single(costs, "costs"), arguments.whole(world, "world", low=1, high=1 << 31)
+    place = check_place(seed, epoch, window)
     order = permutation(len(values), "deal", "batches", *place)
     n_steps = len(values) // world
     retained = order[: n_steps * world]
@@ -173,7 +174,7 @@ def token_batches(
     from volt.kernels.batching import cut_steps
 
     rows, max_tokens = table(lengths), arguments.whole(max_tokens, "max_tokens", low=1, high=MOST)
-    world, multiple = _checked_world(world), arguments.whole(multiple, "multiple", low=1)
+    world, multiple = arguments.whole(world, "world", low=1, high=1 << 31), arguments.whole(multiple, "multiple", low=1)
     padded = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1, high=WIDEST)
     most = max(1, len(rows))
     if max_sentences is not None:
@@ -212,19 +213,14 @@ def limit_of(
     """Return the name and value of the option that limits the length of a row."""
     fitting = max_tokens - max_tokens % pad_to_multiple
     if not fitting:
-        raise ConfigError(
-            f"pad_to_multiple is {pad_to_multiple:,}, more than max_tokens, {max_tokens:,}: no row fits; lower it"
-        )
+        fault = f"pad_to_multiple is {pad_to_multiple:,}, more than max_tokens, {max_tokens:,}"
+        raise ConfigError(f"{fault}: no row fits; lower it")
     limits = {f"max_tokens with {pad_to_multiple=}" if fitting < max_tokens else "max_tokens": fitting}
     if buckets:
         limits["the last of buckets"] = buckets[-1]
     if max_length is not None:
         limits["max_length"] = max_length
     return min(limits.items(), key=itemgetter(1))
-
-
-def _checked_world(world: int) -> int:
-    return arguments.whole(world, "world", low=1, high=1 << 31)
 
 
 def _checked_buckets(buckets: Iterable[int] | None, max_tokens: int, padded: int) -> Longs:
@@ -235,10 +231,8 @@ def _checked_buckets(buckets: Iterable[int] | None, max_tokens: int, padded: int
         if one <= before:
             raise ConfigError(f"buckets[{place}] is {one:,}, after {before:,}; give lengths that rise, from 1 on")
     if widths and (width := widths[-1] + -widths[-1] % padded) > max_tokens:
-        message = f", padded to {width:,}" if width > widths[-1] else ""
-        raise ConfigError(
-            f"the last of buckets is {widths[-1]:,}{message}, more than max_tokens, {max_tokens:,}; remove it"
-        )
+        last = f"{widths[-1]:,}" if width == widths[-1] else f"{widths[-1]:,}, padded to {width:,}"
+        raise ConfigError(f"the last of buckets is {last}, more than max_tokens, {max_tokens:,}; remove it")
     return np.array(widths, np.int64)
 
 
@@ -302,9 +296,7 @@ def padding_share(batches: TokenBatches, lengths: ArrayLike, *, to_longest: bool
     if not len(arguments.instance(batches, TokenBatches, "batches", remedy="give what token_batches returns")):
         return 0.0
     if (last := int(batches.order.max())) >= len(sizes):
-        raise ConfigError(
-            f"batches have row {last}, but lengths has {counted(len(sizes), 'row')}; give the lengths of these batches"
-        )
+        raise ConfigError(f"batches have row {last}, but lengths has {counted(len(sizes), 'row')}; give their lengths")
     rows = sizes[batches.order]
     own = np.maximum.reduceat(rows, batches.ends - batches.sizes)
     laid_out = (np.broadcast_to(batches.longest[:, None], own.shape) if to_longest else own) * batches.sizes[:, None]

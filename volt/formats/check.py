@@ -86,8 +86,7 @@ def _original(vocabulary: Vocabulary, path: Path, format: str, pattern: str | No
         return peer_of_merges(path, vocabulary)
     original = getattr(format_module(format), "original", None)
     if format == "sentencepiece" and (named := named_tokens(vocabulary)):
-        what = f"sentencepiece cannot find the token {quoted(named[0])} in text, because its model lacks it"
-        raise ConfigError(f"{what}; check without this token")
+        raise ConfigError(f"sentencepiece's model lacks the token {quoted(named[0])}; check without it")
     if original is None:
         return load_peer(path, format, special=vocabulary.special)
     output: Peer = original(path, vocabulary, pattern=pattern)

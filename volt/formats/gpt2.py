@@ -7,7 +7,7 @@ this pattern cuts is refused.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
@@ -28,7 +28,6 @@ from volt.vocabulary.special_roles import END, FINDS_END, FINDS_OTHERS, control_
 
 BESIDE = ("vocab.json", "encoder.json")
 MERGES = ("merges.txt", "vocab.bpe")
-GPT2_ORDER = tuple(sorted(ALPHABET))
 _CONTROLS = set(map(chr, (*range(9), 11, 12, *range(14, 32), 127)))
 
 
@@ -55,20 +54,24 @@ def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
     output = dict.fromkeys(map("".join, pairs))
     neighbour = next((place for name in BESIDE if (place := path.with_name(name)).exists()), None)
     listed = {} if neighbour is None else _listed(neighbour)
-    ids = listed or {token: number for number, token in enumerate((*GPT2_ORDER, *output))}
+    ids = listed or {token: number for number, token in enumerate((*sorted(ALPHABET), *output))}
     if neighbour and (missing := next((token for token in (*ALPHABET, *output) if token not in ids), None)):
         raise VocabularyError(f"{neighbour}: no id for {missing!r}, which {path.name} makes or uses; add it")
     roles, added, flags = huggingface.folder_tokens(path.parent)
     ids = dict(sorted((ids | added).items(), key=itemgetter(1)))
-    special = _special(ids, roles, flags, {*output, *ALPHABET})
-    named, known = set(special.all), {*output, *ALPHABET}
+    known = {*output, *ALPHABET}
+    named_roles = {role: token for role, token in roles.items() if token in ids and huggingface.can_have_role(token)}
+    unmade = [token for token in ids if token not in known and token not in flags and huggingface.can_be_special(token)]
+    user = tuple(token for token in ids if token in flags)
+    special = SpecialTokens(**{role: named_roles.get(role) for role in ROLES}, user=user, control=tuple(unmade))
+    named = set(special.all)
     tokens = tuple(token for token in ids if token not in named and token in known)
     if cut := cut_tokens([to_bytes(token) for token in tokens], NAMED["gpt2"]):
         example = repr(cut[0].decode(errors="backslashreplace"))
-        raise VocabularyError(
-            f"{path}: GPT-2's pattern, which VOLT assumes, cuts {len(cut):,} of its {len(tokens):,} tokens, such as "
-            f"{example}: the file belongs to another pattern; choose a file for GPT-2's pattern, such as r50k_base"
+        what = (
+            f"GPT-2's pattern, which VOLT assumes, cuts {len(cut):,} of its {len(tokens):,} tokens, such as {example}"
         )
+        raise VocabularyError(f"{path}: {what}; choose a file for GPT-2's pattern, such as r50k_base")
     merges = huggingface.last_of_equal(pairs)
     try:
         vocabulary = Vocabulary(
@@ -79,32 +82,20 @@ def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
         section, index = error.place or ("", 0)
         line = f":{index + 2}" if section == "merges" else ""
         raise VocabularyError(f"{path}{line}: {error.fault}") from None
-    lost = [*_losses(path, vocabulary, neighbour, ids), *_special_losses(vocabulary, flags)]
+    lost = list(_losses(path, vocabulary, neighbour, ids, flags))
     return replace(vocabulary, provenance={"format": "merges over bytes", "lost": lost})
-
-
-def _special(
-    ids: Mapping[str, int], roles: Mapping[str, str], named: Collection[str], known: Collection[str]
-) -> SpecialTokens:
-    """Return the special tokens: user tokens if the folder names them, control tokens if no merge makes them."""
-    roles_of = {role: token for role, token in roles.items() if token in ids and huggingface.can_have_role(token)}
-    user = tuple(token for token in ids if token in named)
-    control = [token for token in ids if token not in known and token not in user and huggingface.can_be_special(token)]
-    return SpecialTokens(**{role: roles_of.get(role) for role in ROLES}, user=user, control=tuple(control))
 
 
 def _listed(path: Path) -> dict[str, int]:
     data = parsed_json(path, read_text(path, kind=VocabularyError))
-    if not isinstance(data, dict) or not all(type(number) is int and number >= 0 for number in data.values()):
+    if not isinstance(data, dict):
         raise VocabularyError(f"{path}:1: not an object of tokens with their ids; fix it, or move it elsewhere")
-    owners = dict[int, str]()
-    for token, number in data.items():
-        if (other := owners.setdefault(number, token)) != token:
-            raise VocabularyError(f"{path}: {other!r} and {token!r} have the same id {number}; change one")
-    return data
+    return huggingface.checked_ids(data, str(path))
 
 
-def _losses(path: Path, output: Vocabulary, neighbours: Path | None, ids: Mapping[str, int]) -> Iterator[str]:
+def _losses(
+    path: Path, output: Vocabulary, neighbours: Path | None, ids: Mapping[str, int], flags: Mapping[str, Json]
+) -> Iterator[str]:
     tokens, special = output.tokens, output.special
     yield "The file names no pattern: text is cut by GPT-2's, which fits all of its tokens."
     if neighbours is None:
@@ -117,14 +108,10 @@ def _losses(path: Path, output: Vocabulary, neighbours: Path | None, ids: Mappin
     retained = {*tokens, *special.all}
     if dropped := next((token for token in ids if token not in retained), None):
         yield f"Tokens that nothing makes are dropped, such as {dropped!r}; their ids are not used."
-
-
-def _special_losses(output: Vocabulary, flags: Mapping[str, Json]) -> Iterator[str]:
     yield from added_losses(list(flags.values()), output, {})
     if END in output.special.control:
         yield FINDS_END
     elif output.special.control and not flags:
         yield FINDS_OTHERS
     if lacking := next((token for token in flags if token not in output.ids), None):
-        what = f"The folder names the token {lacking} without an id, and transformers gives it the next free id"
-        yield f"{what}: import the file with this special token."
+        yield f"The folder names {lacking} without an id; transformers gives it the next: import it as a special token."

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from volt.errors import missing
+from volt.errors import ConfigError, VocabularyError, missing
 from volt.text.characters import Marker
 from volt.text.special_tokens import SpecialTokens
 
@@ -60,6 +60,22 @@ def needs(library: str) -> Iterator[None]:
         yield
     except ImportError:
         raise missing(library) from None
+
+
+@contextmanager
+def located(path: object) -> Iterator[None]:
+    """Put the path of a file before the message of an error, which becomes a VocabularyError."""
+    try:
+        yield
+    except (ConfigError, VocabularyError) as error:
+        raise error.reworded(f"{path}: {error.message}", VocabularyError) from None
+
+
+def refuse_scaffolding(vocabulary: Vocabulary, library: str) -> None:
+    """Raise VocabularyError if merges make tokens that are split again, which the library cannot do."""
+    if tokens := vocabulary.scaffolding:
+        what = f"{len(tokens):,} tokens, such as {tokens[0]!r}, are made and split back into their parts"
+        raise VocabularyError(f"the vocabulary is pruned: {what}, which {library} cannot do; export it closed")
 
 
 @dataclass(frozen=True, slots=True)

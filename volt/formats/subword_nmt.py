@@ -54,10 +54,8 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
         raise CandidateError(f"{path}: {what}; give the tokenizer.json or the sentencepiece model that they come from")
     bare = [(left.removesuffix(SUFFIX), right.removesuffix(SUFFIX)) for left, right in pairs]
     if gpt2.spells_bytes([(left, right) for left, right in bare if left and right]):
-        what = "its merges spell bytes, as GPT-2's do, and mark word ends by '</w>', as CLIP's do"
-        raise CandidateError(
-            f"{path}: {what}, but do not say how words are cut; give the tokenizer.json of these merges"
-        )
+        what = "its merges spell bytes, and mark word ends by '</w>', as CLIP's do, but do not say how words are cut"
+        raise CandidateError(f"{path}: {what}; give the tokenizer.json of these merges")
     is_ambiguous = bool(pairs) and not marks_ends and set("".join(map("".join, pairs))) <= set(ALPHABET)
     is_new = is_counted or lines[0].strip() == VERSION
     pairs = pairs if is_new else list(_from_01(path, numbered))
@@ -99,10 +97,8 @@ def _pair(path: str | Path, number: int, line: str, *, is_counted: bool) -> tupl
     parts = line.rstrip("\r").split(" ")
     is_sound = is_counted_line(line) if is_counted else len(parts) == 2 and all(parts)
     if not is_sound:
-        form = (
-            "two parts and a count here, with a space between two" if is_counted else "two parts with one space between"
-        )
-        raise CandidateError(f"{path}:{number}: a merge is {form}, not {line[:60]!r}; fix it")
+        form = "two parts and a count here, with a space" if is_counted else "two parts with one space"
+        raise CandidateError(f"{path}:{number}: a merge is {form} between, not {line[:60]!r}; fix it")
     return parts[0], parts[1]
 
 
@@ -133,7 +129,7 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     pieces = (token.removesuffix(SUFFIX) if token.endswith(SUFFIX) else token + _JOINED for token in vocabulary.tokens)
     listing = "".join(f"{piece} {n}\n" for piece, n in zip(pieces, counts, strict=True))
     write_together({_beside(path): listing.encode(), path: f"{VERSION}\n{codes}".encode()})
-    return [*_text_differences(vocabulary), *_listing_differences(vocabulary)]
+    return list(_differences(vocabulary))
 
 
 def files_written(path: Path) -> tuple[Path, ...]:
@@ -183,8 +179,8 @@ def _refuse_01(codes: Path, listing: Path) -> None:
     """Raise VocabularyError for codes of version 0.1 with a vocabulary, which subword-nmt itself splits wrongly."""
     first = read_text(codes, kind=VocabularyError).partition("\n")[0]
     if not first.startswith(VERSION) and not is_counted_line(first):
-        what = f"{codes}:1: subword-nmt splits wrongly by codes of version 0.1 with a vocabulary, here {listing}"
-        raise VocabularyError(f"{what}; remove the vocabulary, or learn the codes again with subword-nmt 0.3")
+        what = f"subword-nmt splits wrongly by codes of version 0.1 with a vocabulary; remove the vocabulary {listing}"
+        raise VocabularyError(f"{codes}:1: {what}, or learn the codes again with subword-nmt 0.3")
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
@@ -230,10 +226,8 @@ def _ours(pieces: Iterable[str], *, results: Collection[str]) -> tuple[str, ...]
     tokens, seen = list[str](), set[str]()
     for piece in pieces:
         inner, final = piece.removesuffix(_JOINED), piece + SUFFIX
-        joined = inner != piece and (
-            final not in results or (inner not in seen and (inner in results or len(inner) == 1))
-        )
-        tokens.append(inner if joined else final)
+        is_new = inner not in seen and (inner in results or len(inner) == 1)
+        tokens.append(inner if inner != piece and (final not in results or is_new) else final)
         seen.add(tokens[-1])
     return tuple(tokens)
 
@@ -244,9 +238,8 @@ def _beside(path: Path) -> Path:
 
 def _check(vocabulary: Vocabulary) -> None:
     if vocabulary.marker != "suffix":
-        raise VocabularyError(
-            f"marker {vocabulary.marker!r}: subword-nmt marks where words end; learn with", hint={"marker": "suffix"}
-        )
+        what = f"marker {vocabulary.marker!r}: subword-nmt marks where words end; learn with"
+        raise VocabularyError(what, hint={"marker": "suffix"})
     if vocabulary.pretokenizer.is_bytes:
         raise VocabularyError("its merges are over bytes, and subword-nmt's over characters; export to huggingface")
     if not vocabulary.tokens:
@@ -257,7 +250,7 @@ def _check(vocabulary: Vocabulary) -> None:
             raise VocabularyError(what, hint={"pretokenizer": "whitespace"})
 
 
-def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
+def _differences(vocabulary: Vocabulary) -> Iterator[str]:
     special = vocabulary.special
     if vocabulary.normalizer.name != "none":
         yield f"The normalizer {vocabulary.normalizer.name!r} is not exported: apply it before subword-nmt."
@@ -274,9 +267,6 @@ def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
         yield f"The special tokens {', '.join(special.all[:4])} are not exported, nor are ids: subword-nmt has none."
     if vocabulary.byte_fallback:
         yield "Byte fallback is not exported: characters that the vocabulary lacks stay unchanged in subword-nmt."
-
-
-def _listing_differences(vocabulary: Vocabulary) -> Iterator[str]:
     output = [*vocabulary.atoms, *vocabulary.made]
     if joined := [token for token in output if token.endswith(_JOINED + SUFFIX)]:
         what = f"{joined[0]!r} (one of {len(joined)} such) ends a word with '@@'"

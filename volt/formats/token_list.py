@@ -103,9 +103,7 @@ def unique_spelling(vocabulary: Vocabulary, path: Path) -> list[str]:
     for piece, text in zip((*listed(vocabulary), *twice), pieces, strict=True):
         if text in first:
             both = f"{first[text]!r} and {piece!r} would both be spelled {text!r}"
-            raise VocabularyError(
-                f"{path}: {both}; export to fairseq, tokens or huggingface, which can tell them apart"
-            )
+            raise VocabularyError(f"{path}: {both}; export to fairseq, tokens or huggingface")
         first[text] = piece
     return pieces
 
@@ -171,9 +169,8 @@ def _order(base: Vocabulary, names: Sequence[str]) -> tuple[str, ...]:
 def _base(path: Path, merges: Path | None) -> Vocabulary:
     """Return a vocabulary with the merges, and a VOLT vocabulary's settings."""
     if merges is None:
-        what = f"{path}: lists tokens but contains no merges, which encoding needs"
-        remedy = "name the subword-nmt codes, sentencepiece model or VOLT vocabulary that has them: import it with"
-        raise VocabularyError(f"{what}; {remedy}", hint={"merges": "FILE"})
+        what = "lists tokens without merges; name the codes, sentencepiece model or VOLT vocabulary that has them with"
+        raise VocabularyError(f"{path}: {what}", hint={"merges": "FILE"})
     if merges.is_file() and merges.read_bytes()[:7] == b'{"volt"':
         return Vocabulary.load(merges)
     result = read_merges(merges)
@@ -225,9 +222,10 @@ def refuse_characters(pieces: Iterable[str], characters: str, path: Path, where:
     """Raise VocabularyError if a piece contains one of these characters. where: the format or line, for the error"""
     bad = set(characters)
     if piece := next((piece for piece in pieces if not bad.isdisjoint(piece)), None):
-        what = f"{path}: token {piece!r} has white space that {where} cannot have"
-        remedy = "export to marian or huggingface, or count with"
-        raise VocabularyError(f"{what}; {remedy}", hint={"pretokenizer": "whitespace"})
+        what = (
+            f"token {piece!r} has white space that {where} cannot have; export to marian or huggingface, or count with"
+        )
+        raise VocabularyError(f"{path}: {what}", hint={"pretokenizer": "whitespace"})
 
 
 def all_lines(head: bytes, row: re.Pattern[str]) -> bool:

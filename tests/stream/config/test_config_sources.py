@@ -15,8 +15,9 @@ from volt.stream.reading.shards import probable_pairs
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.case import Lower, Title, Upper
 from volt.stream.transforms.choice import Choice, Variant
-from volt.stream.transforms.edits import Copy, Tag
+from volt.stream.transforms.field_edits import Copy
 from volt.stream.transforms.filters import Where
+from volt.stream.transforms.tags import Tag
 
 
 def test_a_pair_names_its_fields(tmp_path: Path) -> None:

@@ -16,8 +16,9 @@ from volt.stream.reading.error_policy import ErrorPolicy, FaultCounter
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.case import Lower, Title
 from volt.stream.transforms.choice import Choice, Variant
-from volt.stream.transforms.edits import Copy, Multiply, Tag
+from volt.stream.transforms.field_edits import Copy, Multiply
 from volt.stream.transforms.filters import Length, SkipBlank
+from volt.stream.transforms.tags import Tag
 
 
 def test_a_configuration_says_what_the_constructors_say(tmp_path: Path) -> None:

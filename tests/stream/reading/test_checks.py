@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from volt.errors import ConfigError
 from volt.stream.reading.source import Checks
 from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.column import Column
 
 LINES = st.lists(st.text(st.sampled_from("ab\t\t \u00a0é😀"), max_size=12), max_size=8)
 LIMIT = st.one_of(st.none(), st.integers(1, 4))
@@ -40,7 +41,7 @@ def test_reasons(
 
 def test_lines_without_any_field_are_empty_lines() -> None:
     """A line that has no field reads as an empty line, and is checked as one."""
-    batch = Batch.of_rows([[], ["a"]], np.arange(2))
+    batch = Batch((Column.of([None, "a"]),), None, np.arange(2))
     assert Checks(min_fields=2, max_chars=0).reasons(batch) == {
         0: "columns: 1 fields, needs at least 2", 1: "columns: 1 fields, needs at least 2",
     }  # fmt: skip

@@ -23,8 +23,8 @@ from volt.stream.reading.shards import IdShard, open_id_shard, open_pair, open_s
 from volt.stream.tasks.task import look_at
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.edits import StripEos
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.subwords import StripEos
 from volt.stream.transforms.transform import LineFault
 
 LINES = [[number, *range(number % 5), 2] for number in range(40)]

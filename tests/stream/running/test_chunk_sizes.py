@@ -11,7 +11,7 @@ from volt.stream.reading import open_source
 from volt.stream.reading.source import Source
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.case import Lower
-from volt.stream.transforms.edits import Tag
+from volt.stream.transforms.tags import Tag
 from volt.stream.transforms.transform import Transform
 from volt.stream.transforms.user_code import User
 

@@ -22,7 +22,7 @@ from volt.stream.reading.source import Source
 from volt.stream.running.stream import Stream
 from volt.stream.tasks.task import Input
 from volt.stream.transforms.case import Lower, Upper
-from volt.stream.transforms.edits import LangPrefixBoth
+from volt.stream.transforms.tags import LangPrefixBoth
 
 MIX = """\
 seed: 3

@@ -11,9 +11,12 @@ from rows import RAGGED, ROWS, apply
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.case import Lower, Upper
 from volt.stream.transforms.choice import Choice, Variant
-from volt.stream.transforms.edits import Append, Repeat, Tag
+from volt.stream.transforms.column import Column
+from volt.stream.transforms.field_edits import Append
+from volt.stream.transforms.line_edits import Repeat
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.noise import Typos
+from volt.stream.transforms.tags import Tag
 from volt.stream.transforms.transform import LineFault
 
 
@@ -41,7 +44,7 @@ def test_choice_keeps_the_order_whatever_variants_drop_or_repeat(numbers: list[i
     from volt.stream.transforms.filters import Regex
 
     choice = Choice((Variant(1.0), Variant(1.0, (Repeat(n=3),)), Variant(1.0, (Regex(pattern="[0-4]"),))))
-    batch = Batch.of_rows([[str(number)] for number in numbers], np.arange(len(numbers)) + 100)
+    batch = Batch((Column.of(list(map(str, numbers))),), None, np.arange(len(numbers)) + 100)
     done = choice(batch, LineRng.of("test", seed))
     assert done.origins.tolist() == sorted(done.origins.tolist())
     assert done.lines == [str(numbers[origin - 100]) for origin in done.origins.tolist()]

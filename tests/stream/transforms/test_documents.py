@@ -12,7 +12,7 @@ from rows import FIELD, apply
 
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.documents import Documents
+from volt.stream.transforms.line_edits import Documents
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import LineFault
 

@@ -9,14 +9,15 @@ import pytest
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.case import Lower, Upper
 from volt.stream.transforms.choice import Choice, Variant
-from volt.stream.transforms.documents import Documents
-from volt.stream.transforms.edits import KeepFields, Repeat, Tag
+from volt.stream.transforms.field_edits import KeepFields
 from volt.stream.transforms.filters import Bitext, Length, Match, Ratio, Regex, SkipBlank, Where
+from volt.stream.transforms.line_edits import Documents, Repeat
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.noise import Punctuation, Typos
 from volt.stream.transforms.registry import TRANSFORMS
 from volt.stream.transforms.sentencepiece import SpmDecode, SpmEncode
 from volt.stream.transforms.subwords import Decode, Encode
+from volt.stream.transforms.tags import Tag
 from volt.stream.transforms.transform import LoadedFiles, Transform, deterministic, inverse, loaded
 from volt.stream.transforms.user_code import User
 from volt.vocabulary import Vocabulary

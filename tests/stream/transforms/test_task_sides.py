@@ -14,9 +14,10 @@ import volt
 from volt.errors import ConfigError
 from volt.stream.config.configuration import parse_config
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.edits import DuplicateMono, LangPrefixBoth, Tag
+from volt.stream.transforms.field_edits import DuplicateMono
 from volt.stream.transforms.filters import FilterTooLong
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.tags import LangPrefixBoth, Tag
 from volt.stream.transforms.transform import LineFault, deterministic
 
 CHANCE = LineRng(1, 2)

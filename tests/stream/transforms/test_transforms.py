@@ -16,11 +16,12 @@ from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.case import Lower, Title, Upper, has_case, titled
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.documents import Documents
-from volt.stream.transforms.edits import Append, Copy, KeepFields, Multiply, Repeat, Tag
+from volt.stream.transforms.field_edits import Append, Copy, KeepFields, Multiply
+from volt.stream.transforms.line_edits import Documents, Repeat
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.noise import Punctuation, Typos
 from volt.stream.transforms.registry import TRANSFORMS
+from volt.stream.transforms.tags import Tag
 from volt.stream.transforms.transform import LineFault, Transform
 
 ONE_TO_ONE: tuple[Transform, ...] = (

@@ -45,8 +45,7 @@ def read_foreign(data: Json, model: Json, *, added: Sequence[str] = ()) -> Schem
     steps = steps[: len(steps) - len(spaces)]
     marks_spaces = bool(spaces or (cuts and cuts[-1].get("type") == "Metaspace"))
     if suffix and marks_spaces:
-        both = f"model.end_of_word_suffix and a step that writes {PREFIX!r} for spaces"
-        raise VocabularyError(f"{both}: VOLT marks words at one end; remove one")
+        raise VocabularyError(f"end_of_word_suffix and {PREFIX!r}: VOLT marks words at one end; remove one")
     if marks_spaces:
         marker, name = _read_spaces(spaces, cuts, model["vocab"])
     else:
@@ -126,8 +125,7 @@ def _unmarked(step: Json) -> Json | None:
         return step
     if step.get("type") == "Split" and isinstance(text, str):
         return None if " " in text else step | {"pattern": {"String": text.replace(PREFIX, " ")}}
-    what = f"the pre_tokenizer {step.get('type')} cuts text whose spaces are '▁' already"
-    raise VocabularyError(f"{what}, which VOLT cannot; give the tokenizer's sentencepiece model, if it has one")
+    raise VocabularyError(f"{step.get('type')} cuts text whose spaces are '▁' already; give a sentencepiece model")
 
 
 def _uncut(vocab: Iterable[str], *, splits: bool, starts: bool) -> str:
@@ -142,17 +140,13 @@ def _uncut(vocab: Iterable[str], *, splits: bool, starts: bool) -> str:
 
 def _read_cut(cuts: Sequence[Json], vocab: Iterable[str], added: Sequence[str]) -> str:
     if not cuts:
-        raise VocabularyError(
-            "no pre_tokenizer: words contain spaces, which VOLT's cannot; add one, such as ByteLevel or Metaspace"
-        )
+        raise VocabularyError("no pre_tokenizer: words contain spaces; add one, such as ByteLevel or Metaspace")
     name = cut_name(cuts, isolated=added)
     cut = PreTokenizer(name)
     if not cut.keeps_spaces or cut.is_bytes:
         return name
     if spaced := next((token for token in vocab if " " in token), None):
-        raise VocabularyError(
-            f"{spaced!r} contains a space, which VOLT spells '▁'; put Metaspace after the other steps"
-        )
+        raise VocabularyError(f"{spaced!r} contains a space, VOLT's '▁'; put Metaspace after the other steps")
     marked = next((token for token in vocab if PREFIX in token), None)
     if marked and not any(PREFIX in str(one.values()) for one in cuts):
         raise VocabularyError(f"{marked!r} stands for spaces, but no step writes {PREFIX!r}; put Metaspace first")
@@ -269,8 +263,15 @@ def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> It
         yield f"The added token {pair[0]} is looked for before {pair[1]} there, and the longer of the two here."
     both = [row["content"] for row in users if _is_made(row["content"], data, vocabulary)]
     yield from _note(both, "is", "are", "made of other text as well there, and not here.")
-    if users:
-        yield from _user_losses(vocabulary)
+    if not users:
+        return
+    names = _names(vocabulary.special.user)
+    if vocabulary.marker == "suffix" and SUFFIX in vocabulary.ids:
+        yield f"User tokens ({names}) cut words there: text before one ends in '</w>', and no lone '</w>' follows one."
+    if vocabulary.pretokenizer.dummy_prefix:
+        yield f"'▁' may precede text after a user token ({names}) there, and a user token at the start of a line here."
+    if vocabulary.pretokenizer.name.startswith("regex:"):
+        yield f"Text is cut at user tokens ({names}) before words are cut there, and after that here."
 
 
 def _note(tokens: Sequence[str], one: str, several: str, rest: str) -> Iterator[str]:
@@ -300,21 +301,6 @@ def _overlap(one: str, other: str) -> bool:
     return one in other or other in one or any(ends)
 
 
-def _user_losses(vocabulary: Vocabulary) -> Iterator[str]:
-    names = _names(vocabulary.special.user)
-    if vocabulary.marker == "suffix" and SUFFIX in vocabulary.ids:
-        yield f"User tokens ({names}) cut words there: text before one ends in '</w>', and no lone '</w>' follows one."
-    if vocabulary.pretokenizer.dummy_prefix:
-        yield f"'▁' may precede text after a user token ({names}) there, and a user token at the start of a line here."
-    if vocabulary.pretokenizer.name.startswith("regex:"):
-        yield f"Text is cut at user tokens ({names}) before words are cut there, and after that here."
-
-
-def remade_note(left: str, right: str) -> str:
-    both = f"{left!r}, {right!r} occur twice in a row"
-    return f"Where {both} the cut may differ: VOLT merges both before it looks for lower ranks, tokenizers does not."
-
-
 def remade(merges: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """Yield merges whose token an earlier merge makes too, and may by a lower rank take from the next occurrence."""
     if len(set(map("".join, merges))) == len(merges):  # saves the search below
@@ -342,17 +328,15 @@ def refuse(model: Json, data: Json, scheme: Scheme) -> None:
     is_split = any(cut.get("type") == "Metaspace" and cut.get("split", True) for cut in cuts)
     keeps_spaces = name != "whitespace" and not name.startswith(("metaspace", "bytes", "regex:", "matches:"))
     if falls_back and scheme.marker == "suffix":
-        what = "byte_fallback and end_of_word_suffix: an unknown last character becomes bytes that spell the suffix"
-        raise VocabularyError(f"{what}, too, which VOLT cannot do; set byte_fallback to false")
+        raise VocabularyError("the bytes of an unknown last character end in the suffix; unset byte_fallback")
     if falls_back and name.startswith("bytes") and not model["vocab"].keys() >= set(ALPHABET):
-        what = "byte_fallback and ByteLevel, whose letters are not all tokens: the bytes of the letter are spelled"
-        raise VocabularyError(f"{what}, which VOLT cannot do; train a tokenizer with all 256 letters")
+        what = "byte_fallback, and ByteLevel whose letters are not all tokens"
+        raise VocabularyError(f"{what}: VOLT cannot do both; train a tokenizer with all 256 letters")
     if falls_back and keeps_spaces and " " not in model["vocab"]:
-        what = "byte_fallback, and words with spaces: a space becomes the token <0x20> there, and the bytes of '▁' here"
-        raise VocabularyError(f"{what}; train a tokenizer with a space in the alphabet")
+        raise VocabularyError("a space becomes <0x20> there, not here; train a tokenizer with a space in the alphabet")
+    remedy = "set ignore_merges to false if every token is made by merges"
     if looks_up and name.startswith("metaspace") and not is_split:
-        what = "ignore_merges, and a line that is not split: the line is looked up there, and each word here"
-        raise VocabularyError(f"{what}; set ignore_merges to false if every token is made by merges")
+        raise VocabularyError(f"ignore_merges: the line is looked up there, and each word here; {remedy}")
     if looks_up and scheme.marker != "none" and not scheme.takes_users_as_words:
-        what = f"ignore_merges, and words that are marked ({scheme.marker}): words are looked up there without the mark"
-        raise VocabularyError(f"{what}; set ignore_merges to false if every token is made by merges")
+        what = f"ignore_merges, and words that are marked ({scheme.marker}): they are looked up there without the mark"
+        raise VocabularyError(f"{what}; {remedy}")

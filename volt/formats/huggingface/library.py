@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,7 @@ def peer_of_merges(path: Path, vocabulary: Vocabulary) -> Peer:
     """Load merges over bytes and the ids in their folder in tokenizers, as transformers does."""
     vocab = next((place for name in BESIDE if (place := path.with_name(name)).exists()), None)
     if vocab is None:
-        what = f"{shown_path(path)}: no library splits by merges over bytes without the ids of their tokens"
-        raise ConfigError(f"{what}; put the {BESIDE[0]} of these merges into the same folder")
+        raise ConfigError(f"{shown_path(path)}: libraries need the ids of tokens; add {BESIDE[0]} to the folder")
     with needs("tokenizers"):
         from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     tokenizer = Tokenizer(models.BPE.from_file(str(vocab), str(path)))
@@ -95,10 +95,9 @@ def _atoms(tokenizer: Any, line: str, suffix: str) -> Iterator[str]:
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     """Load the file in tokenizers, which shares ids with VOLT if VOLT wrote the file."""
-    try:
+    vocabulary = None
+    with suppress(VocabularyError):
         vocabulary = read(path)
-    except VocabularyError:
-        vocabulary = None
     return _loaded(path, vocabulary, ())
 
 

@@ -82,7 +82,6 @@ _ENDING = {
     "unicode": rf"[{PREFIX}\p{{L}}\p{{M}}\p{{N}}]",
     "gpt2": rf"[{PREFIX}\s\p{{L}}\p{{N}}]",
 }
-_ANYTHING = r"[\s\S]"
 _FINAL_SIGMA = r"\p{Cased}\p{Case_Ignorable}*\KΣ(?!\p{Case_Ignorable}*\p{Cased})"
 
 
@@ -124,7 +123,7 @@ class Scheme:
     @property
     def ending(self) -> str | None:
         """A regex of the text that ends a word after a user token, in normalised text; None if unknown."""
-        return _ANYTHING if self.cut.splits or self.cut.is_bytes else _ENDING.get(self.pretokenizer)
+        return r"[\s\S]" if self.cut.splits or self.cut.is_bytes else _ENDING.get(self.pretokenizer)
 
     @property
     def spaces_users(self) -> bool:
@@ -139,14 +138,10 @@ class Scheme:
         starts_lines = self.cut.dummy_prefix and bool(self.users) and not self.takes_users_as_words
         return self.ends_users or self.spaces_users or starts_lines
 
-    @property
-    def user_pattern(self) -> str:
-        """A regex that finds user tokens, longer ones first."""
-        return _any_of(self.users)
-
 
 @lru_cache(maxsize=8)  # many schemes are tried with the same user tokens, of which there may be hundreds
 def _any_of(tokens: tuple[str, ...]) -> str:
+    """Return a regex that finds any of the tokens, longer ones first."""
     return "|".join(re.escape(token) for token in sorted(tokens, key=len, reverse=True))
 
 
@@ -174,9 +169,9 @@ def normalizers(scheme: Scheme) -> list[Json]:
         steps = [*steps, *prepend, replace_step(" ", PREFIX)]
     if scheme.spaces_users:
         alone = f"(?<!{PREFIX})" if name == "unicode" else ""  # it takes a run of spaces for a word
-        steps.append(replace_step(f"{alone}{PREFIX}(?={scheme.user_pattern})", LONE_SPACE, regex=True))
+        steps.append(replace_step(f"{alone}{PREFIX}(?={_any_of(scheme.users)})", LONE_SPACE, regex=True))
     if scheme.ends_users:  # a user token that is all the text gets no lone "</w>", see `_first_space`
-        ends = rf"(?:{scheme.user_pattern})\K(?={scheme.ending})|(?<!\A)(?:{scheme.user_pattern})\K\z"
+        ends = rf"(?:{_any_of(scheme.users)})\K(?={scheme.ending})|(?<!\A)(?:{_any_of(scheme.users)})\K\z"
         steps += [replace_step(rf"\A{scheme.end}\z", LONE_END, regex=True), replace_step(ends, LONE_END, regex=True)]
     return steps
 
@@ -193,7 +188,7 @@ def _around_users(scheme: Scheme, steps: list[Json]) -> list[Json]:
 def _first_space(scheme: Scheme) -> list[Json]:
     """Return steps that put "▁" before a line, but not before added tokens, which are found as they are."""
     own = [replace_step(rf"\A{PREFIX}\z", LONE_SPACE, regex=True)] * scheme.spaces_users
-    retained = "|".join([scheme.user_pattern, *[LONE_SPACE] * scheme.spaces_users, *[scheme.end] * scheme.ends_users])
+    retained = "|".join([_any_of(scheme.users), *[LONE_SPACE] * scheme.spaces_users, *[scheme.end] * scheme.ends_users])
     first = replace_step(rf"\A(?!(?:{retained})?\z)", PREFIX, regex=True)
     return own + [first] * scheme.cut.dummy_prefix
 
@@ -201,7 +196,7 @@ def _first_space(scheme: Scheme) -> list[Json]:
 def pre_tokenizers(scheme: Scheme) -> list[Json]:
     """Return the steps by which tokenizers splits a normalised text into words."""
     name, pattern = scheme.pretokenizer, scheme.cut.pattern
-    users = [split_step(scheme.user_pattern, "Isolated")] * scheme.takes_users_as_words
+    users = [split_step(_any_of(scheme.users), "Isolated")] * scheme.takes_users_as_words
     splits = [split_step(spelled(split.pattern), "Isolated") for split in scheme.cut.splits]
     if scheme.cut.is_bytes:
         level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": not splits}

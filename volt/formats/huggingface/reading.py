@@ -23,6 +23,7 @@ from volt.formats.huggingface.foreign import flat, losses, read_foreign, refuse
 from volt.formats.huggingface.pipeline import Json, Scheme
 from volt.formats.huggingface.split_patterns import original
 from volt.formats.huggingface.tokens import CONFIG, FILE, MAP
+from volt.formats.protocol import located
 from volt.text.characters import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
 from volt.text.patterns.published import GPT2, GPT2_GROUPED, name_of
@@ -48,9 +49,10 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     path = path / FILE if path.is_dir() else path
     data = tokens.load(path)
     end, data = pipeline.ENDED if pipeline.has_ends(data) else SUFFIX, pipeline.without_ends(data)
-    model = tokens.model_section(path, data)
-    vocab, pairs, lost = tokens.model_vocab(path, model), list(tokens.model_merges(path, model)), list[str]()
-    named = tokens.role_tokens(path, model)
+    with located(path):
+        model = tokens.model_section(data)
+        vocab, pairs = tokens.model_vocab(model), list(tokens.model_merges(model))
+    named, lost = tokens.role_tokens(path, model), list[str]()
     try:
         added = tokens.added_tokens(data, vocab)
         own = own_scheme(data, model, users=file_users(data, vocab, added), end=end)
@@ -61,12 +63,10 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
         is_own = own is not None and scheme.users == tuple(users)
         fields = tokens.read_tokens(scheme, model, tokens.all_ids(data, vocab), pairs, named, users, is_own=is_own)
         result = Vocabulary(**fields, provenance={"format": "huggingface", "lost": lost})
-    except VocabularyError as error:
-        section, index = error.place or ("", -1)
+    except (ConfigError, VocabularyError) as error:
+        section, index = getattr(error, "place", None) or ("", -1)
         place = f"model.merges, entry {index + 1}: " if section == "merges" else ""
-        raise VocabularyError(f"{path}: {place}{error.fault if error.place else error}") from None
-    except ConfigError as error:
-        raise VocabularyError(f"{path}: {error}") from None
+        raise VocabularyError(f"{path}: {place}{error.fault if section else error}") from None  # type: ignore[union-attr]
     lost += losses(data, result, is_own=is_own)
     return result
 
@@ -77,8 +77,7 @@ def _read_merges_in(folder: Path) -> Vocabulary:
         raise VocabularyError(f"{folder}: neither a tokenizer.json nor {MERGES[0]} with {BESIDE[0]}; give a tokenizer")
     result = subword_nmt.read(path)
     if not result.pretokenizer.is_bytes:
-        what = f"{path}: its merges are over characters, but no file says how its tokenizer splits words"
-        raise VocabularyError(f"{what}; give its tokenizer.json")
+        raise VocabularyError(f"{path}: no file says how its tokenizer splits words; give its tokenizer.json")
     return result
 
 

@@ -153,7 +153,12 @@ def cut_name(steps: Sequence[Json], *, isolated: Sequence[str] = ()) -> str:
         if is_bytes:
             raise VocabularyError(f"{step.get('type')} cuts words that are bytes already, which VOLT cannot; {_REMEDY}")
         is_bytes = step.get("type") == "ByteLevel"
-        cuts += _of_level(step, is_first=not cuts) if is_bytes else [_of_step(step)]
+        if not is_bytes:
+            cuts.append(_of_step(step))
+        elif step.get("add_prefix_space", True):
+            raise VocabularyError(f"ByteLevel with add_prefix_space {ADDS_SPACE}")
+        elif step.get("use_regex", True) or not cuts:
+            cuts.append(Cut(GPT2 if step.get("use_regex", True) else r"[\s\S]+"))
     dropping = [number for number, cut in enumerate(cuts) if cut.drops]
     level, again = BYTES * is_bytes, Cut(GPT2)
     if dropping == [0] and cuts[1:] == [again] and _leaves_whole(cuts[0].pattern, isolated):
@@ -164,15 +169,6 @@ def cut_name(steps: Sequence[Json], *, isolated: Sequence[str] = ()) -> str:
     if dropping == [0]:
         return f"{level}matches:{_one_pattern(*cuts)}"
     raise VocabularyError(f"text is dropped after it is cut, which VOLT cannot; {_REMEDY}")
-
-
-def _of_level(step: Json, *, is_first: bool) -> list[Cut]:
-    """Return the cut of ByteLevel: GPT-2's pattern, or nothing."""
-    if step.get("add_prefix_space", True):
-        raise VocabularyError(f"ByteLevel with add_prefix_space {ADDS_SPACE}")
-    if step.get("use_regex", True):
-        return [Cut(GPT2)]
-    return [Cut(r"[\s\S]+")] * is_first
 
 
 def _of_step(step: Json) -> Cut:

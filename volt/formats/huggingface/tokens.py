@@ -37,60 +37,60 @@ _REMEDIES = {
 def load(path: Path, content: bytes | None = None) -> Json:
     """Return the JSON object in a file. content: the file's bytes, if they have been read already"""
     content = read_bytes(path, kind=VocabularyError) if content is None else content
-    remedy = ", so not JSON; download or export it again"
-    data = parsed_json(path, decoded(path, content, kind=VocabularyError, remedy=remedy))
-    if not isinstance(data, dict):
+    text = decoded(path, content, kind=VocabularyError, remedy=", so not JSON; download or export it again")
+    if not isinstance(data := parsed_json(path, text), dict):
         raise VocabularyError(f"{shown_path(path)}:1: contains no JSON object; give the file of a tokenizer")
     return data
 
 
-def model_section(path: Path, data: Json) -> Json:
-    """Return the model of the file. Raises VocabularyError if VOLT cannot encode as it does."""
+def model_section(data: Json) -> Json:
+    """Return the model of a tokenizer.json. Raises VocabularyError if VOLT cannot encode as it does."""
     model, version = data.get("model"), data.get("version", "1.0")
     if not isinstance(model, dict):
-        raise VocabularyError(f"{path}: not a tokenizer.json: 'model' is missing; give a tokenizer.json")
+        raise VocabularyError("not a tokenizer.json: 'model' is missing; give a tokenizer.json")
     if version != "1.0":
-        raise VocabularyError(f"{path}: version {version!r} of the format, but VOLT reads only '1.0'; export it again")
-    kind = model.get("type", "BPE" if "merges" in model else None)
-    if kind != "BPE":
+        raise VocabularyError(f"version {version!r} of the format, but VOLT reads only '1.0'; export it again")
+    if (kind := model.get("type", "BPE" if "merges" in model else None)) != "BPE":
         remedy = _REMEDIES.get(str(kind), "train a BPE tokenizer, or find a vocabulary on your corpus")
-        raise VocabularyError(f"{path}: a tokenizer of type {kind!r}; VOLT reads those of type 'BPE': {remedy}")
-    if model.get("continuing_subword_prefix"):
-        what = f"tokens inside words start with {model['continuing_subword_prefix']!r}, which VOLT cannot do"
-        raise VocabularyError(f"{path}: {what}; train one without continuing_subword_prefix")
+        raise VocabularyError(f"a tokenizer of type {kind!r}; VOLT reads those of type 'BPE': {remedy}")
+    if prefix := model.get("continuing_subword_prefix"):
+        raise VocabularyError(f"tokens inside words start with {prefix!r}; train one without continuing_subword_prefix")
     if model.get("end_of_word_suffix") not in (None, "", SUFFIX):
-        raise VocabularyError(f"{path}: words end in {model['end_of_word_suffix']!r}, but VOLT reads only {SUFFIX!r}")
+        raise VocabularyError(f"words end in {model['end_of_word_suffix']!r}, but VOLT reads only {SUFFIX!r}")
     return model
 
 
-def model_vocab(path: Path, model: Json) -> dict[str, int]:
+def model_vocab(model: Json) -> dict[str, int]:
     """Return the ids of the model's tokens, in their order. Raises VocabularyError if ids are invalid, or repeat."""
-    vocab, of_id = model.get("vocab"), dict[int, str]()
+    vocab = model.get("vocab")
     if not isinstance(vocab, dict) or not vocab:
-        raise VocabularyError(f"{path}: model.vocab is missing, empty or not an object; download or export it again")
+        raise VocabularyError("model.vocab is missing, empty or not an object; download or export it again")
+    return checked_ids(vocab, "model.vocab")
+
+
+def checked_ids(vocab: Json, name: str) -> dict[str, int]:
+    """Return the ids in their order. Raises VocabularyError if one is invalid, or two are equal. name: their place"""
+    of_id = dict[int, str]()
     for token, number in vocab.items():
         if type(number) is not int or number < 0:
-            raise VocabularyError(f"{path}: model.vocab: token {token!r} has the id {number!r}; give 0 or more")
-        if number in of_id:
-            both = f"tokens {of_id[number]!r} and {token!r}"
-            raise VocabularyError(f"{path}: model.vocab: {both} have the same id {number}; change one")
-        of_id[number] = token
+            raise VocabularyError(f"{name}: token {token!r} has the id {number!r}; give 0 or more")
+        if (other := of_id.setdefault(number, token)) != token:
+            raise VocabularyError(f"{name}: {other!r} and {token!r} have the same id {number}; change one")
     return {of_id[number]: number for number in sorted(of_id)}
 
 
-def model_merges(path: Path, model: Json) -> Iterator[tuple[str, str]]:
+def model_merges(model: Json) -> Iterator[tuple[str, str]]:
     """Yield the merges, each of two strings that are tokens and make a token."""
     rows, vocab = model.get("merges"), model["vocab"]
     if not isinstance(rows, list):
-        raise VocabularyError(f"{path}: model.merges is missing or not a list; download or export it again")
+        raise VocabularyError("model.merges is missing or not a list; download or export it again")
     for number, row in enumerate(rows, 1):
         pair = row.split(" ") if isinstance(row, str) else row
         if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) and part for part in pair):
-            raise VocabularyError(f"{path}: model.merges, entry {number}: {row!r} is not a pair of strings; fix it")
-        for token in (*pair, "".join(pair)):
-            if token not in vocab:
-                what = f"{pair[0]!r} + {pair[1]!r}, but {token!r} is not in model.vocab"
-                raise VocabularyError(f"{path}: model.merges, entry {number}: {what}; fix it, or remove the merge")
+            raise VocabularyError(f"model.merges, entry {number}: {row!r} is not a pair of strings; fix it")
+        if lacking := [token for token in (*pair, "".join(pair)) if token not in vocab]:
+            what = f"{pair[0]!r} + {pair[1]!r}, but {lacking[0]!r} is not in model.vocab"
+            raise VocabularyError(f"model.merges, entry {number}: {what}; fix it, or remove the merge")
         yield pair[0], pair[1]
 
 
@@ -121,12 +121,11 @@ def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[str]:
         if not (isinstance(row, dict) and isinstance(row.get("content"), str) and type(row.get("id")) is int):
             raise VocabularyError("added_tokens must be a list of objects with 'id' and 'content'; export it again")
     owners = {number: token for token, number in vocab.items()}
-    for row in rows:
-        if row["id"] < 0 or vocab.get(row["content"], row["id"]) != row["id"]:
-            raise VocabularyError(f"added token {row['content']!r} has the id {row['id']}, not its own; fix it")
-        if (other := owners.setdefault(row["id"], row["content"])) != row["content"]:
-            what = f"added token {row['content']!r} has the id {row['id']}, which {other!r} has"
-            raise VocabularyError(f"{what}; change one")
+    for token, number in ((row["content"], row["id"]) for row in rows):
+        if number < 0 or vocab.get(token, number) != number:
+            raise VocabularyError(f"added token {token!r} has the id {number}, not its own; fix it")
+        if (other := owners.setdefault(number, token)) != token:
+            raise VocabularyError(f"added token {token!r} has the id {number}, which {other!r} has; change one")
     return list(dict.fromkeys(row["content"] for row in sorted(rows, key=lambda row: int(row["id"]))))
 
 
@@ -251,8 +250,7 @@ def order_of(ids: Mapping[str, int], reserved: Sequence[str], tokens: Sequence[s
     for token, number in ids.items():
         if not 0 <= number < MOST_IDS:  # rows of unused ids would fill the memory
             result = str(number) if number.bit_length() < 64 else f"of {number.bit_length():,} bits"
-            what = f"the token {quoted(token)} has the id {result}, and ids are 0 to {MOST_IDS - 1:,}"
-            raise VocabularyError(f"{what}; download or export the file again")
+            raise VocabularyError(f"{quoted(token)} has the id {result}; ids are below {MOST_IDS:,}; export it again")
     retained = {*reserved, *tokens}
     order = [""] * (1 + max(ids.values(), default=-1))
     for token, number in ids.items():

@@ -20,11 +20,12 @@ from pathlib import Path
 from volt.errors import VocabularyError, quoted
 from volt.files.atomic import new_folder, write_together
 from volt.formats.huggingface import pipeline
-from volt.formats.huggingface.foreign import remade, remade_note
+from volt.formats.huggingface.foreign import remade
 from volt.formats.huggingface.pipeline import LONE_END, LONE_SPACE, Json, Scheme
 from volt.formats.huggingface.reading import not_whole
 from volt.formats.huggingface.split_patterns import spelled
 from volt.formats.huggingface.tokens import CONFIG, FILE, MAP
+from volt.formats.protocol import located, refuse_scaffolding
 from volt.text.characters import ALPHABET, PREFIX, SUFFIX
 from volt.text.pretokenizer import IF_ABSENT
 from volt.text.special_tokens import SpecialTokens
@@ -63,7 +64,8 @@ def _pairs(token: str, known: Collection[str]) -> Iterator[Pair]:
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     """Write a folder, or one file if `path` ends in .json. Returns a sentence for each loss and difference."""
-    _refuse(vocabulary, path)
+    with located(path):
+        _refuse(vocabulary)
     notes, text = list(_notes(vocabulary)), _json(_tokenizer(vocabulary))
     if path.suffix == ".json":
         write_together({path: text.encode()})
@@ -98,35 +100,30 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, indent=1) + "\n"
 
 
-def _refuse(vocabulary: Vocabulary, path: Path) -> None:
-    scaffolding, cut, marker = vocabulary.scaffolding, vocabulary.pretokenizer, vocabulary.marker
-    lost = [atom for atom in vocabulary.atoms if atom not in vocabulary.ids]
-    if scaffolding:
-        what = f"{len(scaffolding):,} tokens, such as {scaffolding[0]!r}, are made and split back into their parts"
-        raise VocabularyError(f"{path}: the vocabulary is pruned: {what}, which tokenizers cannot do; export it closed")
-    if lost:
-        what = f"merges use {lost[0]!r}, which is not a token ({len(lost):,} characters in all)"
-        raise VocabularyError(f"{path}: {what}; add these characters to the tokens, or remove their merges")
+def _refuse(vocabulary: Vocabulary) -> None:
+    cut, marker = vocabulary.pretokenizer, vocabulary.marker
+    refuse_scaffolding(vocabulary, "tokenizers")
+    if lost := [atom for atom in vocabulary.atoms if atom not in vocabulary.ids]:
+        raise VocabularyError(f"merges use {lost[0]!r}, one of {len(lost):,} missing tokens; add them")
     if any(split.from_end for split in cut.splits):
         what = f"the pre-tokenizer {quoted(cut.name, 200)} reads text from its end, which tokenizers cannot do"
-        raise VocabularyError(f"{path}: {what}; count with another pattern, such as digits3")
+        raise VocabularyError(f"{what}; count with another pattern, such as digits3")
     if cut.isolates_users or cut.name.endswith(IF_ABSENT):
         what = f"the pre-tokenizer {quoted(cut.name, 100)}, read from a tokenizer.json, cannot be written to one yet"
-        raise VocabularyError(f"{path}: {what}; give the file that it comes from")
+        raise VocabularyError(f"{what}; give the file that it comes from")
     if cut.has_own_pattern:
-        _refuse_regex(vocabulary, path)
+        _refuse_regex(vocabulary)
     if marker == "suffix" and vocabulary.whole_words:
-        what = f"this format looks words up as tokens without {SUFFIX!r} after them"
-        raise VocabularyError(f"{path}: {what}; whole_words needs the marker none there")
+        raise VocabularyError(f"this format looks words up without {SUFFIX!r}; whole_words needs the marker none there")
     if marker == "suffix" and cut.is_bytes and not {byte + SUFFIX for byte in ALPHABET} <= vocabulary.ids.keys():
-        what = "the vocabulary lacks tokens for bytes that end words, and this format drops unknown bytes"
-        raise VocabularyError(f"{path}: {what}; learn with", hint={"marker": "none"})
+        what = "the vocabulary lacks tokens for bytes that end words, and this format drops unknown bytes; learn with"
+        raise VocabularyError(what, hint={"marker": "none"})
     if marker == "prefix" and cut.keeps_spaces and not cut.is_bytes:
-        what = f"this format cannot mark words by {marker!r} that the pre-tokenizer {cut.name!r} cuts"
-        raise VocabularyError(f"{path}: {what}; learn with", hint={"marker": "none"})
+        what = f"this format cannot mark words by {marker!r} that the pre-tokenizer {cut.name!r} cuts; learn with"
+        raise VocabularyError(what, hint={"marker": "none"})
 
 
-def _refuse_regex(vocabulary: Vocabulary, path: Path) -> None:
+def _refuse_regex(vocabulary: Vocabulary) -> None:
     """Raise VocabularyError if the installed library cannot read the regex that cuts words."""
     try:
         from tokenizers import Regex
@@ -137,7 +134,7 @@ def _refuse_regex(vocabulary: Vocabulary, path: Path) -> None:
         try:
             Regex(pattern)
         except Exception as error:  # it raises nothing narrower
-            what = f"{path}: tokenizers cannot read the regex {pattern!r} ({error})"
+            what = f"tokenizers cannot read the regex {pattern!r} ({error})"
             raise VocabularyError(f"{what}; count with one that Oniguruma reads, too") from None
 
 
@@ -162,7 +159,13 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
             yield f"The token '</w>' is spelled {scheme.end}, and two more tokens, after all others, help to make it."
     if vocabulary.normalizer.form == "nfkc":
         yield "Characters newer than the Unicode version of tokenizers, such as U+1FBF7 in 0.23, are not normalised."
-    yield from _cut_notes(vocabulary, scheme)
+    if scheme.cut.has_own_pattern:
+        yield "The regex is read by another engine, whose \\w, \\d and \\b differ on rare characters, such as '¼'."
+        if vocabulary.marker == "prefix":
+            yield "A word that itself begins with '▁' gets no second '▁' before it."
+    if vocabulary.merging == "pairs" and (pair := next(remade(vocabulary.merges), None)):
+        what = f"Where {pair[0]!r}, {pair[1]!r} occur twice in a row the cut may differ"
+        yield f"{what}: VOLT merges both before it looks for lower ranks, tokenizers does not."
 
 
 def _special_notes(vocabulary: Vocabulary) -> Iterator[str]:
@@ -179,15 +182,6 @@ def _special_notes(vocabulary: Vocabulary) -> Iterator[str]:
     words = (token for token in reserved if vocabulary.pretokenizer.split(token) == [token])
     if vocabulary.whole_words and (word := next(words, None)):
         yield f"A word that is spelled like a special token, such as {word}, is this token there, and text in VOLT."
-
-
-def _cut_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
-    if scheme.cut.has_own_pattern:
-        yield "The regex is read by another engine, whose \\w, \\d and \\b differ on rare characters, such as '¼'."
-        if vocabulary.marker == "prefix":
-            yield "A word that itself begins with '▁' gets no second '▁' before it."
-    if vocabulary.merging == "pairs" and (pair := next(remade(vocabulary.merges), None)):
-        yield remade_note(*pair)
 
 
 def _user_notes(scheme: Scheme, example: str) -> Iterator[str]:

@@ -8,13 +8,13 @@ The trie is a double array (Aoe 1989) of 32-bit units. A node's child for a byte
     bit 8      a string ends here: the unit at `base` has bit 31 set and says where its replacement starts
 
 >>> table = pack({"\t": " ", "A": "a", "AE": "æ"})
->>> unpack(table) == {"\t": " ", "A": "a", "AE": "æ"}, find(table, "A"), find(table, "a")
-(True, 'a', None)
+>>> unpack(table) == {"\t": " ", "A": "a", "AE": "æ"}, unpack(table, only=["A", "a"])
+(True, {'A': 'a'})
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -67,18 +67,26 @@ def _codes(text: str) -> str:
     return " ".join(f"{ord(character):X}" for character in text)
 
 
-def unpack(table: bytes) -> dict[str, str]:
-    """Return the replacement of each string. Raises VocabularyError for a damaged table."""
+def unpack(table: bytes, *, only: Iterable[str] | None = None) -> dict[str, str]:
+    """Return the replacement of each string, or of strings in `only` and their prefixes.
+
+    Raises VocabularyError for a damaged table.
+    """
     units, texts = _parts(table)
-    waiting, result, n_left = [(b"", 0)] * bool(len(units)), dict[str, str](), _MOST_NODES
+    bases, waiting = _bases(units), [(b"", 0)] * bool(len(units))
+    result, n_left = dict[str, str](), _MOST_NODES
+    wanted = None if only is None else {key[:n] for key in map(str.encode, only) for n in range(len(key) + 1)}
     try:
         while waiting:
             key, place = waiting.pop()
-            base, n_left = _base(units, place), n_left - 1
+            if wanted is not None and key not in wanted:
+                continue
+            base, n_left = int(bases[place]), n_left - 1
             if n_left < 0 or len(key) > _LONGEST:
                 raise ValueError("nodes lead back to themselves")
             if int(units[place]) & _ENDS:
-                result[key.decode()] = _text(texts, int(units[base]) & ~_LEAF)
+                start = int(units[base]) & ~_LEAF
+                result[key.decode()] = texts[start : texts.index(b"\0", start)].decode()
             block = units[base & -_BLOCK :][:_BLOCK][np.arange(_BLOCK) ^ base & _BLOCK - 1]
             fits = np.flatnonzero((block & (_LEAF | 0xFF)) == np.arange(_BLOCK))
             waiting += [(key + bytes([byte]), base ^ byte) for byte in fits.tolist() if byte]
@@ -90,25 +98,9 @@ def unpack(table: bytes) -> dict[str, str]:
 def check(table: bytes) -> None:
     """Raise VocabularyError if a unit points outside the trie, or outside the replacements."""
     units, texts = _parts(table)
-    places, offsets = np.arange(len(units)), (units >> 10 & _MOST_UNITS - 1).astype(np.int64)
-    bases = places ^ offsets << np.where(units & _WIDE, 8, 0)
-    outside = np.where(units & _LEAF, (units & ~np.uint32(_LEAF)) >= len(texts), bases >= len(units))
+    outside = np.where(units & _LEAF, (units & ~np.uint32(_LEAF)) >= len(texts), _bases(units) >= len(units))
     if outside.any() or (texts and not texts.endswith(b"\0")):
         raise VocabularyError(_DAMAGED)
-
-
-def find(table: bytes, text: str) -> str | None:
-    """Return the replacement of a whole string, or None."""
-    if not table:
-        return None
-    units, texts = _parts(table)
-    base = _base(units, 0)
-    for byte in text.encode():
-        place = base ^ byte
-        if place >= len(units) or int(units[place]) & (_LEAF | 0xFF) != byte:
-            return None
-        base = _base(units, place)
-    return _text(texts, int(units[base]) & ~_LEAF) if int(units[place]) & _ENDS else None
 
 
 def _parts(table: bytes) -> tuple[Units, bytes]:
@@ -121,11 +113,7 @@ def _parts(table: bytes) -> tuple[Units, bytes]:
     return np.frombuffer(table, "<u4", size // _SIZE, _SIZE), table[_SIZE + size :]
 
 
-def _base(units: Units, place: int) -> int:
-    """Return the base of a node's children: the child for a byte is at `base ^ byte`."""
-    unit = int(units[place])
-    return place ^ (unit >> 10 & _MOST_UNITS - 1) << (8 if unit & _WIDE else 0)
-
-
-def _text(texts: bytes, place: int) -> str:
-    return texts[place : texts.index(b"\0", place)].decode()
+def _bases(units: Units) -> NDArray[np.int64]:
+    """Return the base of each node's children: the child for a byte is at `base ^ byte`."""
+    offsets = (units >> 10 & _MOST_UNITS - 1).astype(np.int64)
+    return np.arange(len(units)) ^ offsets << np.where(units & _WIDE, 8, 0)

@@ -62,21 +62,17 @@ class ImpliedMerges:
         return cls(tuple(merges), "pairs" if is_paired else "ranks", tuple(dropped), clash)
 
 
-@dataclass(frozen=True, slots=True)
 class Letters:
     """Private characters for atoms that end with "</w>", so that every atom of a piece is one character.
 
-    >>> letters = Letters.of(["low</w>", "lo"])
+    >>> letters = Letters(["low</w>", "lo"])
     >>> len(letters.short("low</w>")), letters.long(letters.short("low</w>"))
     (3, 'low</w>')
     """
 
-    atoms: dict[str, str]
-
-    @classmethod
-    def of(cls, pieces: Iterable[str]) -> Letters:
+    def __init__(self, pieces: Iterable[str]) -> None:
         finals = dict.fromkeys(piece.removesuffix(SUFFIX)[-1:] for piece in pieces if piece.endswith(SUFFIX))
-        return cls({final: chr(_PRIVATE + number) for number, final in enumerate(finals) if final})
+        self.atoms = {final: chr(_PRIVATE + number) for number, final in enumerate(finals) if final}
 
     def short(self, piece: str) -> str:
         """Return a piece with one character for its last atom."""

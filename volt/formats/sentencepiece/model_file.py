@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import dropwhile
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from typing import Any
 from volt.errors import CandidateError, ConfigError, VocabularyError, VoltError
 from volt.files.atomic import write_together
 from volt.files.small_files import read_bytes
-from volt.formats.protocol import USUAL, MergeList, Peer
+from volt.formats.protocol import USUAL, MergeList, Peer, located
 from volt.formats.sentencepiece import charsmap, writing
 from volt.formats.sentencepiece import merges as implied
 from volt.formats.sentencepiece.merges import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER
@@ -35,7 +35,6 @@ from volt.vocabulary import Vocabulary
 FIRST_BYTE = b"\x0a"  # field 1, a piece, with a length
 _DAMAGED = "a damaged sentencepiece model, or another file; copy or train it again"
 UNIGRAM = 1
-_KINDS = {3: "word", 4: "character"}
 _NORMALIZERS = {
     "identity": "none", "": "none", "nmt_nfkc": "nfkc", "nfkc_cf": "nfkc+lowercase", "nmt_nfkc_cf": "nfkc+lowercase",
 }  # fmt: skip
@@ -93,10 +92,8 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     kinds = [piece.type for piece in model.pieces]
     if not model.HasField("trainer_spec") or not model.HasField("normalizer_spec") or kinds.count(UNKNOWN) != 1:
         raise VocabularyError(f"{path}: {_DAMAGED}")
-    try:
+    with located(path):
         return vocabulary_of(model)
-    except (VocabularyError, ConfigError) as error:
-        raise VocabularyError(f"{path}: {error}") from None
 
 
 def normal_pieces(path: Path) -> dict[str, int]:
@@ -171,15 +168,6 @@ def _texts(model: Any) -> Iterator[object]:
                 yield from [value] if isinstance(value, str | bytes) else value
 
 
-@dataclass(frozen=True, slots=True)
-class WordScheme:
-    """The rules by which lines become words. lost: notes on where sentencepiece differs"""
-
-    marker: Marker
-    pretokenizer: str
-    lost: tuple[str, ...] = ()
-
-
 def vocabulary_of(model: Any) -> Vocabulary:
     """Return the vocabulary of a model. Raises VocabularyError if it is damaged or VOLT cannot encode as it."""
     _refuse_other_kinds(model.trainer_spec, model.normalizer_spec)
@@ -190,22 +178,31 @@ def vocabulary_of(model: Any) -> Vocabulary:
     if joins.clash:
         what = f"pieces {joins.clash[0]!r} and {joins.clash[1]!r} have scores by which sentencepiece joins the left one"
         raise VocabularyError(f"{what} first, which no order of merges does; train a model with a score for each piece")
-    words, special = _words(model, list(map("".join, joins.merges))), _special(model)
+    marker, cut, differences = _words(model, list(map("".join, joins.merges)))
+    special = _special(model)
     normalizer, notes = _normalizer(model)
     # a lone marker follows bytes and user tokens
-    has_lone_end = words.marker == "suffix" and any(kind in (BYTE, USER) for _, _, kind in rows)
+    has_lone_end = marker == "suffix" and any(kind in (BYTE, USER) for _, _, kind in rows)
     dropped = {*joins.dropped} if has_lone_end else {*joins.dropped, SUFFIX}
     tokens = tuple(piece for piece, _, kind in rows if kind == NORMAL and piece not in {*dropped, SUFFIX})
     spells_bytes, order = model.trainer_spec.byte_fallback, _order(rows, dropped)
     usual = (*special.all, *BYTE_TOKENS * spells_bytes, *(SUFFIX,) * has_lone_end, *tokens)
     unmade = [piece for piece, _, kind in rows if kind == NORMAL and piece in dropped - {SUFFIX}]
-    lost = [*notes, *words.lost, *_losses(special, normalizer, unmade, spells_bytes=spells_bytes)]
+    lost = [*notes, *differences]
+    if unmade:
+        lost.append(f"{writing.such(unmade, 'has')} an id that VOLT does not use, as no two pieces make it.")
+    if not spells_bytes:
+        lost.append(writing.unknown_runs(special))
+    if normalizer.form == "nfkc":
+        lost.append("VOLT sorts the marks of a letter in NFKC's order; sentencepiece does not.")
+    if special.user and normalizer != Normalizer():
+        lost.append("A user token that only normalisation makes is a token for sentencepiece, and text for VOLT.")
     return Vocabulary(
         merges=joins.merges,
         tokens=tokens,
-        marker=words.marker,
+        marker=marker,
         normalizer=normalizer,
-        pretokenizer=PreTokenizer(words.pretokenizer),
+        pretokenizer=PreTokenizer(cut),
         special=special,
         byte_fallback=spells_bytes,
         provenance={"format": "sentencepiece", "lost": lost},
@@ -238,7 +235,7 @@ def _special(model: Any) -> SpecialTokens:
 
 def _joins(rows: Sequence[tuple[str, float, int]]) -> implied.ImpliedMerges:
     scores = {piece: score for piece, score, kind in rows if kind in (NORMAL, UNUSED) and piece != SUFFIX}
-    letters = implied.Letters.of(scores)
+    letters = implied.Letters(scores)
     short = {letters.short(piece): score for piece, score in scores.items()}
     joins = implied.ImpliedMerges.of({piece: score for piece, score in short.items() if len(piece) > 1})
     if not letters.atoms:
@@ -247,34 +244,34 @@ def _joins(rows: Sequence[tuple[str, float, int]]) -> implied.ImpliedMerges:
     return replace(joins, merges=merges, dropped=tuple(map(letters.long, joins.dropped)))
 
 
-def _words(model: Any, texts: Sequence[str]) -> WordScheme:
-    """Return how lines become words. texts: the pieces that merges make"""
+def _words(model: Any, texts: Sequence[str]) -> tuple[Marker, str, Sequence[str]]:
+    """Return the marker, the pre-tokenizer, and notes on where sentencepiece differs. texts: pieces of merges"""
     spec, table = model.normalizer_spec, model.normalizer_spec.precompiled_charsmap
     if model.trainer_spec.treat_whitespace_as_suffix:
         _refuse_other_ends(model)
         pieces = {piece.piece for piece in model.pieces if piece.type in (NORMAL, UNUSED)}
         inside = [piece for piece in sorted(pieces - {PREFIX}) if len(piece) == 1 and piece + PREFIX not in pieces]
         notes = (writing.END_UNKNOWN.format(writing.such(inside, "ends")),) if inside else ()
-        return WordScheme("suffix", _separated(spec.name, table), notes)
+        return "suffix", _separated(spec.name, table), notes
     spans = next((piece for piece in texts if PREFIX in piece.lstrip(PREFIX)), None)
     runs = any(piece.startswith(2 * PREFIX) for piece in texts)
     if not spec.add_dummy_prefix:
         note = "Several spaces in a row, and spaces at the ends of a line, are reduced for sentencepiece, not for VOLT."
         notes = (note, writing.TRIMMED) * spec.remove_extra_whitespaces
-        return WordScheme("none", writing.UNMARKED_LINE if spans else writing.RUNS_UNMARKED, notes)
+        return "none", writing.UNMARKED_LINE if spans else writing.RUNS_UNMARKED, notes
     if not spec.remove_extra_whitespaces:
-        return WordScheme("none", "metaspace-line" if spans else "metaspace-runs" if runs else "metaspace")
+        return "none", "metaspace-line" if spans else "metaspace-runs" if runs else "metaspace", ()
     if spans:
         what = f"piece {spans!r} spans words, and spaces are reduced before text is cut, which VOLT cannot do"
         raise VocabularyError(f"{what}; train with --split_by_whitespace=true or --remove_extra_whitespaces=false")
-    return WordScheme("prefix", _separated(spec.name, table), (writing.TRIMMED,))
+    return "prefix", _separated(spec.name, table), (writing.TRIMMED,)
 
 
 def _separated(name: str, table: bytes) -> str:
     """Return the pre-tokenizer that splits at all kinds of spaces, if the model makes each U+0020; else at U+0020."""
-    if name.startswith("nmt_") or all(charsmap.find(table, space) == " " for space in SPLIT_SPACE if space != " "):
-        return "whitespace"
-    return writing.ONLY_SPACES
+    spaces = set(SPLIT_SPACE) - {" "}
+    replaced = {key for key, text in charsmap.unpack(table, only=spaces).items() if text == " "}
+    return "whitespace" if name.startswith("nmt_") or spaces <= replaced else writing.ONLY_SPACES
 
 
 def _refuse_other_ends(model: Any) -> None:
@@ -293,10 +290,9 @@ def _refuse_other_ends(model: Any) -> None:
 
 def _refuse_other_kinds(trainer: Any, spec: Any) -> None:
     if trainer.model_type == UNIGRAM:
-        what = "a unigram model, whose pieces no merges make"
-        raise VocabularyError(f"{what}; search with its pieces as candidates, or train one with --model_type=bpe")
+        raise VocabularyError("a unigram model; search with its pieces as candidates, or train with --model_type=bpe")
     if trainer.model_type != writing.BPE:
-        kind = _KINDS.get(trainer.model_type, "word or character")
+        kind = {3: "word", 4: "character"}.get(trainer.model_type, "word or character")
         raise VocabularyError(f"a {kind} model, whose pieces no merges make; train one with --model_type=bpe")
     if not spec.escape_whitespaces:
         raise VocabularyError(f"spaces do not become {PREFIX!r}; train it with --escape_whitespaces")
@@ -312,11 +308,9 @@ def _refuse_pieces(model: Any) -> None:
         if first.setdefault(piece.piece, number) != number:
             raise VocabularyError(f"piece {number}, {piece.piece!r}, repeats piece {first[piece.piece]}; remove one")
         if piece.type == USER and PREFIX in piece.piece:
-            what = f"piece {number}: user token {piece.piece!r} contains a space, which VOLT's cannot"
-            raise VocabularyError(f"{what}; train without it")
+            raise VocabularyError(f"piece {number}: user token {piece.piece!r} contains a space; train without it")
         if piece.type == CONTROL and len(piece.piece) == 1:
-            what = f"piece {number}: control token {piece.piece!r} is one character, which text may contain"
-            raise VocabularyError(f"{what}; train with another spelling")
+            raise VocabularyError(f"piece {number}: control token {piece.piece!r} is one character; train with more")
     result = {piece.piece for piece in model.pieces if piece.type == BYTE}
     if result != set(BYTE_TOKENS * model.trainer_spec.byte_fallback):
         what = f"{len(result)} of the 256 byte pieces with byte_fallback={bool(model.trainer_spec.byte_fallback)}"
@@ -326,10 +320,9 @@ def _refuse_pieces(model: Any) -> None:
 def _normalizer(model: Any) -> tuple[Normalizer, tuple[str, ...]]:
     """Return VOLT's normalizer of the model's name, and notes on how the model's differs."""
     name, table = model.normalizer_spec.name, model.normalizer_spec.precompiled_charsmap
-    try:
+    known = None
+    with suppress(ConfigError):
         known = Normalizer.parse(_NORMALIZERS.get(name, name))
-    except ConfigError:
-        known = None
     if known is None or (known == Normalizer() and table):
         known, pairs = known or Normalizer(), charsmap.unpack(table).items()
         others = [(key, text) for key, text in pairs if key != PREFIX and not (key in SPLIT_SPACE and text == " ")]
@@ -343,16 +336,3 @@ def _normalizer(model: Any) -> tuple[Normalizer, tuple[str, ...]]:
     unlike += ["case is lowered, not folded (ß stays ß)"] * name.endswith("_cf")
     note = f"{_N_UNLIKE[name]} characters become others, as {' and '.join(unlike)}"
     return known, (f"The normalisation {name!r} becomes {known.name!r}: {note}.",)
-
-
-def _losses(
-    special: SpecialTokens, normalizer: Normalizer, unmade: Sequence[str], *, spells_bytes: bool
-) -> Iterator[str]:
-    if unmade:
-        yield f"{writing.such(unmade, 'has')} an id that VOLT does not use, as no two pieces make it."
-    if not spells_bytes:
-        yield writing.unknown_runs(special)
-    if normalizer.form == "nfkc":
-        yield "VOLT sorts the marks of a letter in NFKC's order; sentencepiece does not."
-    if special.user and normalizer != Normalizer():
-        yield "A user token that only normalisation makes is a token for sentencepiece, and text for VOLT."

@@ -91,16 +91,14 @@ def check_scheme(vocabulary: Vocabulary) -> None:
     """Raise VocabularyError if sentencepiece cannot mark words or spell tokens as the vocabulary does."""
     scheme = vocabulary.pretokenizer.name, vocabulary.marker
     if scheme not in _SCHEMES:
-        raise VocabularyError(
-            f"marker {scheme[1]!r} with {scheme[0]!r} pre-tokens: sentencepiece marks words with {PREFIX!r} and cuts "
-            "them at spaces; learn with the marker prefix, or with the pretokenizer metaspace and the marker none"
-        )
+        what = f"sentencepiece cannot mark words by {scheme[1]!r} with {scheme[0]!r} pre-tokens"
+        raise VocabularyError(f"{what}; learn with the marker prefix, or metaspace and the marker none")
     if vocabulary.unmade:
-        what = f"{such(vocabulary.unmade, 'is')} made by no merges"
-        raise VocabularyError(f"{what}: sentencepiece does not look words up; remove them")
+        raise VocabularyError(
+            f"{such(vocabulary.unmade, 'is')} not merged: sentencepiece does not look words up; remove it"
+        )
     if bad := next((token for token in vocabulary.special.user if PREFIX in token), None):
-        what = f"user token {bad!r} contains {PREFIX!r}, which is a space to sentencepiece"
-        raise VocabularyError(f"{what}; choose another spelling")
+        raise VocabularyError(f"user token {bad!r} contains {PREFIX!r}, sentencepiece's space; choose another spelling")
     if len(vocabulary.merges) >= _MAX_RANK:
         raise VocabularyError(f"{len(vocabulary.merges)} merges; sentencepiece can rank {_MAX_RANK}: search for fewer")
     tokens = (*vocabulary.atoms, *vocabulary.made) if vocabulary.marker == "suffix" else ()
@@ -155,11 +153,10 @@ def check_spellings(rows: Sequence[tuple[str, float, int]]) -> None:
     first = dict[str, int]()
     for number, (piece, _, kind) in enumerate(rows):
         if first.setdefault(piece, number) != number:
-            what = f"merges spell {piece!r}, which is also a special token, but sentencepiece allows a piece only once"
-            raise VocabularyError(f"{what}; rename the special token")
+            raise VocabularyError(f"{piece!r} is a special token, and made by merges; rename the special token")
         if "\0" in piece:
-            what = f"{'scaffolding' if kind == UNUSED else 'token'} {piece!r} contains U+0000"
-            raise VocabularyError(f"{what}, which sentencepiece's cannot; remove it from the corpus and search again")
+            name = "scaffolding" if kind == UNUSED else "token"
+            raise VocabularyError(f"{name} {piece!r} contains U+0000; remove it from the corpus and search again")
 
 
 def to_proto(vocabulary: Vocabulary, rows: Sequence[tuple[str, float, int]]) -> Any:
@@ -167,17 +164,11 @@ def to_proto(vocabulary: Vocabulary, rows: Sequence[tuple[str, float, int]]) -> 
     model = model_class()()
     for piece, score, kind in rows:
         model.pieces.add(piece=piece, score=score, type=kind)
-    _set_trainer(model.trainer_spec, vocabulary, rows)
-    spec, cut = model.normalizer_spec, vocabulary.pretokenizer
-    spec.name = {"none": "identity"}.get(vocabulary.normalizer.name, vocabulary.normalizer.name)
-    spec.precompiled_charsmap = _packed(tuple(replacements(vocabulary).items()))
-    spec.add_dummy_prefix = vocabulary.marker != "none" or cut.dummy_prefix
-    spec.escape_whitespaces, spec.remove_extra_whitespaces = True, cut.name in REDUCING
-    return model
-
-
-def _set_trainer(trainer: Any, vocabulary: Vocabulary, rows: Sequence[tuple[str, float, int]]) -> None:
-    special, control = vocabulary.special, {piece for piece, _, kind in rows if kind == CONTROL}
+    trainer, special, control = (
+        model.trainer_spec,
+        vocabulary.special,
+        {piece for piece, _, kind in rows if kind == CONTROL},
+    )
     trainer.model_type, trainer.vocab_size, trainer.byte_fallback = BPE, len(rows), vocabulary.byte_fallback
     trainer.treat_whitespace_as_suffix = vocabulary.marker == "suffix"
     unknown = next(number for number, (_, _, kind) in enumerate(rows) if kind == UNKNOWN)
@@ -192,6 +183,12 @@ def _set_trainer(trainer: Any, vocabulary: Vocabulary, rows: Sequence[tuple[str,
     trainer.unk_surface = rows[unknown][0]
     trainer.user_defined_symbols.extend(special.user)
     trainer.control_symbols.extend(special.control)
+    spec, cut = model.normalizer_spec, vocabulary.pretokenizer
+    spec.name = {"none": "identity"}.get(vocabulary.normalizer.name, vocabulary.normalizer.name)
+    spec.precompiled_charsmap = _packed(tuple(replacements(vocabulary).items()))
+    spec.add_dummy_prefix = vocabulary.marker != "none" or cut.dummy_prefix
+    spec.escape_whitespaces, spec.remove_extra_whitespaces = True, cut.name in REDUCING
+    return model
 
 
 def differences(vocabulary: Vocabulary) -> Iterator[str]:
@@ -242,7 +239,7 @@ def _other_joins(vocabulary: Vocabulary) -> Iterator[str]:
     if vocabulary.merging == "ranks":
         return
     scores, first = _scores(vocabulary.merges), {"".join(pair): pair for pair in reversed(vocabulary.merges)}
-    letters = Letters.of(scores if vocabulary.marker == "suffix" else ())
+    letters = Letters(scores if vocabulary.marker == "suffix" else ())
     short = {letters.short(token): score for token, score in scores.items()}
     for token in dict.fromkeys(vocabulary.made):
         left, right = first[token]

@@ -9,7 +9,7 @@ from volt.errors import ConfigError, VocabularyError, quoted
 from volt.files.small_files import read_bytes
 from volt.formats.protocol import USUAL, Peer, needs
 from volt.formats.tiktoken.ranks import choose, read_ranks
-from volt.formats.tiktoken.reading import is_tekken, read_tekken
+from volt.formats.tiktoken.reading import read_file
 from volt.text.characters import to_characters
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
@@ -21,19 +21,22 @@ GPT2_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     """Load the file in tiktoken with its pattern and these special tokens, of which it finds user tokens in text."""
     ranks, cut = _ranks_and_cut(path, None)
-    shares_ids = min(ranks.values()) >= len(special.all)
-    return _peer(path.name, cut, ranks, _numbered(special, 0 if shares_ids else _next(ranks)), special, shares_ids)
+    return _renumbered(path, cut, ranks, special, shares_ids=min(ranks.values()) >= len(special.all))
 
 
 def peer_of(path: Path, vocabulary: Vocabulary) -> Peer:
     """Load an exported file in tiktoken with the pattern and the special tokens of its vocabulary."""
-    ranks = read_ranks(path, read_bytes(path, kind=VocabularyError))
+    ranks, cut = read_ranks(path, read_bytes(path, kind=VocabularyError)), pattern_of(vocabulary.pretokenizer)
     if all(vocabulary.ids.get(to_characters(token)) == rank for token, rank in ranks.items() if token):
-        return peer_of_ranks(path.name, pattern_of(vocabulary.pretokenizer), ranks, vocabulary)
-    special = vocabulary.special
-    return _peer(
-        path.name, pattern_of(vocabulary.pretokenizer), ranks, _numbered(special, _next(ranks)), special, False
-    )
+        return peer_of_ranks(path.name, cut, ranks, vocabulary)
+    return _renumbered(path, cut, ranks, vocabulary.special, shares_ids=False)
+
+
+def _renumbered(path: Path, cut: str, ranks: Mapping[bytes, int], special: SpecialTokens, *, shares_ids: bool) -> Peer:
+    """Give special tokens the first ids, as VOLT does, if these are free, or the ids after all ranks."""
+    first = 0 if shares_ids else max(ranks.values()) + 1
+    special_ids = {token: number for number, token in enumerate(special.all, first)}
+    return _peer(path.name, cut, ranks, special_ids, special, shares_ids)
 
 
 def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) -> Peer:
@@ -57,26 +60,16 @@ def pattern_of(pretokenizer: PreTokenizer) -> str:
     if not splits and pretokenizer.is_bytes:
         return GPT2_PATTERN
     if len(splits) != 1 or splits[0].from_end or not pretokenizer.is_bytes:
-        name = quoted(pretokenizer.name, 200)
-        raise VocabularyError(f"tiktoken cuts the bytes of text by one pattern, not by {name}")
+        raise VocabularyError(f"tiktoken cuts the bytes of text by one pattern, not by {quoted(pretokenizer.name)}")
     return splits[0].pattern
 
 
 def _ranks_and_cut(path: Path, pattern: str | None) -> tuple[Mapping[bytes, int], str]:
     data = read_bytes(path, kind=VocabularyError)
-    if is_tekken(path, data, pattern):
-        content = read_tekken(path, data)
-        return content.ranks, pattern_of(PreTokenizer.of_pattern(content.pattern, level="bytes"))
-    ranks = read_ranks(path, data)
-    return ranks, pattern_of(choose(path, data, ranks, pattern).pretokenizer)
-
-
-def _next(ranks: Mapping[bytes, int]) -> int:
-    return max(ranks.values()) + 1
-
-
-def _numbered(special: SpecialTokens, first: int) -> dict[str, int]:
-    return {token: first + at for at, token in enumerate(special.all)}
+    file = read_file(path, data, pattern=pattern)
+    if file.pattern is not None:
+        return file.ranks, pattern_of(PreTokenizer.of_pattern(file.pattern, level="bytes"))
+    return file.ranks, pattern_of(choose(path, data, file.ranks, pattern).pretokenizer)
 
 
 def _peer(

@@ -13,7 +13,7 @@ others only GPT-2's is ever assumed, if it cuts almost no token and no other pub
 from __future__ import annotations
 
 import binascii
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -21,8 +21,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from volt.errors import ConfigError, VocabularyError, shown_path
-from volt.formats.protocol import MOST_DIGITS
+from volt.errors import VocabularyError, shown_path
+from volt.formats.protocol import MOST_DIGITS, located
 from volt.text.characters import to_characters
 from volt.text.patterns.cut_tokens import cut_tokens, leaves_gaps, n_cut
 from volt.text.patterns.published import NAMED, drops_rest, of_matches
@@ -217,7 +217,7 @@ def vocabulary_of(
     order = [""] * (1 + max([*ranks.values(), *ids.values()]))
     for piece, number in ids.items():
         order[number] = piece
-    try:
+    with located(shown_path(path)):
         return Vocabulary(
             merges=tuple((spelled[left], spelled[right]) for left, right in joins(ordered)),
             tokens=tuple(spelled.values()),
@@ -229,8 +229,6 @@ def vocabulary_of(
             whole_words=True,
             order=tuple(order),
         )
-    except (VocabularyError, ConfigError) as error:
-        raise VocabularyError(f"{shown_path(path)}: {error}") from None
 
 
 _MOSTLY, _PADDED = 0.9, 0.25  # shares of the first lines
@@ -253,14 +251,10 @@ def looks_like(head: bytes) -> bool:
     return bool(rows) and len(sound) >= _MOSTLY * len(rows) and n_padded >= _PADDED * len(rows)
 
 
-def check_bytes(path: Path, tokens: Iterable[bytes]) -> None:
-    """Raise VocabularyError if a byte is no token, so that not all text could be encoded."""
-    single = {token for token in tokens if len(token) == 1}
-    missing = next((byte for byte in range(256) if bytes([byte]) not in single), None)
-    if missing is not None:
-        raise VocabularyError(
-            f"{path}: no token for the byte 0x{missing:02X}: cut short, or not a tiktoken file; download it again"
-        )
+def check_bytes(tokens: Container[bytes]) -> None:
+    """Raise VocabularyError if a byte is not a token, so that not all text could be encoded."""
+    if missing := [byte for byte in range(256) if bytes([byte]) not in tokens]:
+        raise VocabularyError(f"no token for the byte 0x{missing[0]:02X}: cut short, or damaged; download it again")
 
 
 def bytes_of(token: bytes) -> bytes:
@@ -290,5 +284,6 @@ def read_ranks(path: Path, data: bytes) -> dict[bytes, int]:
             what = f"the token {token!r}" if token in ranks else f"the rank {rank} of line {of_rank[rank]}"
             raise VocabularyError(f"{path}:{number}: repeats {what}; remove one line, or download the file again")
         ranks[token], of_rank[rank] = rank, number
-    check_bytes(path, ranks)
+    with located(path):
+        check_bytes(ranks)
     return ranks

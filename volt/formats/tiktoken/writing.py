@@ -9,7 +9,7 @@ from pathlib import Path
 from volt.display import counted
 from volt.errors import VocabularyError
 from volt.files.atomic import write_atomic
-from volt.formats.protocol import USUAL
+from volt.formats.protocol import USUAL, located, refuse_scaffolding
 from volt.formats.tiktoken.library import pattern_of
 from volt.formats.tiktoken.ranks import drops_text, recovered
 from volt.text.characters import ALPHABET, to_bytes, to_characters
@@ -25,7 +25,8 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
     A rank is the token's id in VOLT. If ids do not follow the order of the merges, ranks are numbered from 0 instead.
     """
-    _refuse(vocabulary, path)
+    with located(path):
+        _refuse(vocabulary)
     output = [vocabulary.ids[token] for token in dict.fromkeys(vocabulary.made)]
     keeps_ids = output == sorted(output) and (not vocabulary.unmade or vocabulary.merging == "ranks")
     tokens = list(vocabulary.tokens) if keeps_ids else _in_merge_order(vocabulary)
@@ -37,32 +38,29 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     return notes
 
 
-def _refuse(vocabulary: Vocabulary, path: Path) -> None:
-    scaffolding, cut = vocabulary.scaffolding, vocabulary.pretokenizer
+def _refuse(vocabulary: Vocabulary) -> None:
+    cut = vocabulary.pretokenizer
     if not cut.is_bytes or vocabulary.marker != "none":
-        what = f"{path}: tiktoken needs bytes without a marker, but this vocabulary has the pre-tokenizer {cut.name!r}"
-        raise VocabularyError(
-            f"{what} and the marker {vocabulary.marker!r}; count with", hint={"pretokenizer": "bytes"}
+        needs = (
+            f"tiktoken needs the pre-tokenizer bytes and the marker none, not {cut.name!r} and {vocabulary.marker!r}"
         )
+        raise VocabularyError(f"{needs}; count with", hint={"pretokenizer": "bytes"})
     try:
         pattern_of(cut)
     except VocabularyError as error:
-        raise VocabularyError(f"{path}: {error}; export to huggingface, which carries it") from None
-    if scaffolding:
-        what = f"{len(scaffolding):,} tokens, such as {scaffolding[0]!r}, are made and split back into their parts"
-        raise VocabularyError(f"{path}: the vocabulary is pruned: {what}, which tiktoken cannot do; export it closed")
+        raise VocabularyError(f"{error}; export to huggingface, which carries it") from None
+    refuse_scaffolding(vocabulary, "tiktoken")
     retained = set(vocabulary.tokens)
-    missing = [atom for atom in ALPHABET if atom not in retained]
-    foreign = [token for token in vocabulary.atoms if token not in ALPHABET]
-    if missing or foreign:
-        what = f"{missing[0]!r} is missing" if missing else f"{foreign[0]!r} is not a byte"
-        what = f"{path}: tiktoken needs every byte as a token, and nothing else unmerged: {what}"
-        raise VocabularyError(f"{what}; count with", hint={"pretokenizer": "bytes"})
+    faults = [f"{atom!r} is missing" for atom in ALPHABET if atom not in retained]
+    faults += [f"{token!r} is not a byte" for token in vocabulary.atoms if token not in ALPHABET]
+    if faults:
+        what = f"tiktoken needs every byte as a token, and nothing else unmerged: {faults[0]}; count with"
+        raise VocabularyError(what, hint={"pretokenizer": "bytes"})
     if cut.name != "bytes" or vocabulary.whole_words:
         return
     if crossing := cut_tokens([to_bytes(token) for token in vocabulary.tokens], NAMED["gpt2"]):
         what = f"cuts {len(crossing):,} of the tokens, such as {to_characters(crossing[0])!r}, so they never occur"
-        raise VocabularyError(f"{path}: GPT-2's pattern, which VOLT uses, {what}; remove them and their merges")
+        raise VocabularyError(f"GPT-2's pattern, which VOLT uses, {what}; remove them and their merges")
 
 
 def _in_merge_order(vocabulary: Vocabulary) -> list[str]:

@@ -24,7 +24,7 @@ from volt.stream.reading.text_shard import lines_of
 from volt.stream.running.blocks import unwritable_lines
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.edits import Copy, KeepFields
+from volt.stream.transforms.field_edits import Copy, KeepFields
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import (
     LineFault,

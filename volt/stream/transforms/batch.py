@@ -47,17 +47,6 @@ class Batch:
         result = arguments.texts(lines, "lines", one="did you mean Batch.of([line])?")
         return cls((), Column.of(result), np.arange(len(result)))
 
-    @classmethod
-    def of_rows(cls, rows: Sequence[Sequence[str]], origins: Longs) -> Batch:
-        """Return the lines with these fields.
-
-        rows: the fields of each line
-        origins: (n_lines,) int64
-        """
-        width = max(map(len, rows), default=0)
-        columns = [Column.of([row[k] if k < len(row) else None for row in rows]) for k in range(width)]
-        return cls(tuple(columns), None, np.asarray(origins, np.int64))
-
     def __repr__(self) -> str:
         return f"<Batch: {counted(len(self), 'line')}>"
 

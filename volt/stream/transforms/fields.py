@@ -50,18 +50,21 @@ def map_columns(batch: Batch, function: Callable[[Column], Column], *, fields: F
     >>> map_columns(Batch.of(["a\tb\tc", "d"]), lambda column: Column.repeated("x", len(column))).lines
     ['x\tx\tc', 'x']
     """
-    batch, numbers = with_fields(batch, fields)
-    changed = dict[int, Column]()
-    for number in numbers:
-        column = batch.columns[number - 1]
-        if not (present := column.present).any():
-            continue
-        inputs = column if present.all() else column.take(present)
+
+    def changed(column: Column, number: int) -> Column:
+        inputs = column if (present := column.present).all() else column.take(present)
         output = function(inputs)
         if len(output) != len(inputs):
             raise StreamError(f"{len(output)} values were made from {len(inputs)}")
-        changed[number] = output if inputs is column else column.replaced(np.flatnonzero(present), output)
-    return batch.with_columns(changed)
+        return output if inputs is column else column.replaced(present, output)
+
+    return _with_changed(batch, changed, fields)
+
+
+def _with_changed(batch: Batch, function: Callable[[Column, int], Column], fields: Fields | None) -> Batch:
+    batch, numbers = with_fields(batch, fields)
+    columns = {number: batch.columns[number - 1] for number in numbers if batch.columns[number - 1].present.any()}
+    return batch.with_columns({number: function(column, number) for number, column in columns.items()})
 
 
 class Draws(NamedTuple):
@@ -84,21 +87,16 @@ def each_field(
     function: returns (n_lines,) values; missing values stay missing
     Raises LineFault for lines with a line end if the function returns more values.
     """
-    batch, numbers = with_fields(batch, fields)
-    changed = dict[int, Column]()
-    for number in numbers:
-        column = batch.columns[number - 1]
-        if not (present := column.present).any():
-            continue
+
+    def changed(column: Column, number: int) -> Column:
         output = function(column, Draws(number, rng.at(number), batch.origins))
         if len(output) != len(column):
             raise LineFault({i: "contains a line end" for i, value in enumerate(column.strings()) if "\n" in value})
-        changed[number] = output if output is column or present.all() else present_as(output, column)
-    return batch.with_columns(changed)
+        if output is column or column.present.all():
+            return output
+        return Column(output.data, output.starts, np.where(column.present, output.sizes, -1))
 
-
-def present_as(output: Column, column: Column) -> Column:
-    return Column(output.data, output.starts, np.where(column.present, output.sizes, -1))
+    return _with_changed(batch, changed, fields)
 
 
 def map_strings(batch: Batch, function: Callable[[list[str]], Sequence[str]], *, fields: Fields | None = None) -> Batch:

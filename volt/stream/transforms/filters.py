@@ -24,7 +24,7 @@ from volt.errors import ConfigError, StreamError
 from volt.forks import about_to_use_polars
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column, Longs, Mask, Unit, blank, holding_bytes, lengths
-from volt.stream.transforms.edits import KeepFields
+from volt.stream.transforms.field_edits import KeepFields
 from volt.stream.transforms.fields import N_SIDES, with_fields
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import ConfiguredTransform, Fields, Size, TwoFields, field_number, number_between
@@ -41,7 +41,6 @@ _PARTS = re.compile(
     | (?P<quantifier>[*?+]|\{\d*,?\d*\}) | (?P<character>[^][(){}|.^$\\\n]) | (?P<other>.)""",
     re.DOTALL | re.VERBOSE,
 )
-_TAKEN = ("escape", "class", "character")
 _ONCE = re.compile(r"\+|\{0*[1-9]\d*(,\d*)?\}")  # quantifiers that take their part once at least
 _FLAGS = re.compile(r"\A\(\?[a-zA-Z]+\)")  # of the whole pattern
 _UNCLEAR = re.compile(r"\\[xuUN0-9]|\(\?#|\(\?[a-zA-Z-]*[ixu]")  # escapes of several characters, comments and flags
@@ -110,7 +109,7 @@ def needed(compiled: re.Pattern[str]) -> list[list[str]]:
             return []
         depth += (kind == "open") - (kind == "close")
         is_choice = text == r"\d" or (text[0] == "[" and not text.startswith("[^"))
-        if depth == 0 and kind in _TAKEN and (_is_character(text) or is_choice):
+        if depth == 0 and kind in ("escape", "class", "character") and (_is_character(text) or is_choice):
             runs[-1].append(text)
             continue
         if kind == "quantifier" and not _ONCE.fullmatch(text):

@@ -58,7 +58,7 @@ class LineRng:
         result = key(*place)
         return cls(result & _MOST, result >> 64)
 
-    def at(self, name: str | int) -> LineRng:
+    def at(self, name: Place) -> LineRng:
         """Return independent random numbers for the same lines.
 
         name: the draw's name, distinct within the step

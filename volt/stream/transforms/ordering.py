@@ -70,10 +70,8 @@ def _numbers(transform: Any) -> tuple[int, ...]:
 
 def _check(transform: Any, number: int, content: _Content, files: LoadedFiles) -> None:
     if content.pieces and getattr(transform, "changes", "") == "spelling":
-        message = (
-            f"{content.pieces} splits field {number} into pieces, and {transform.name} after it changes their spelling"
-        )
-        raise ConfigError(f"{message}; put {transform.name} before {content.pieces}")
+        effect = f"splits field {number} into pieces, and {transform.name} after it changes their spelling"
+        raise ConfigError(f"{content.pieces} {effect}; put {transform.name} before {content.pieces}")
     changes = hasattr(transform, "changes") or decodes(transform)
     for tag, step in content.tags.items() if changes else ():
         if (broken := _broken(transform, number, tag, files)) is not None:

@@ -36,6 +36,7 @@ SOURCE, TARGET = 1, 2
 @dataclass(frozen=True, slots=True)
 class Segmenting(FileTransform, LineTransform):
     changes: ClassVar[str] = "pieces"
+    is_disjoint: ClassVar[bool] = False
     model: File
     """A lexicon of Morfessor EM+Prune, `count<TAB>subword`, or a model of Morfessor as text, `count morph + morph`."""
     n_samples: Annotated[int, partial(whole_between, low=1, high=64)] = 5
@@ -48,15 +49,13 @@ class Segmenting(FileTransform, LineTransform):
 
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         segmenter = self._segmenter(files)
-        types = word_types(self.choices, segmenter, self.marks, n=self.n_samples, theta=self.theta)
+        types = word_types(
+            disjoint if self.is_disjoint else sampled, segmenter, self.marks, n=self.n_samples, theta=self.theta
+        )
         return partial(self._segmented, types), {"model": segmenter.fingerprint}
 
     def _segmenter(self, files: LoadedFiles) -> Segmenter:
         return files.load(self.model, read_model)
-
-    @property
-    def choices(self) -> Callable[..., list[Choices]]:
-        return sampled
 
     def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
         raise NotImplementedError

@@ -27,7 +27,7 @@ from volt.text.characters import SPACE, SUFFIX
 _N_CODES = 0x110000
 
 
-class PieceTrie(NamedTuple):
+class PieceTrie:
     """A trie: the pieces, by their characters.
 
     symbol_of: (n_codes,) int32, code point → symbol, or −1 − code
@@ -35,26 +35,21 @@ class PieceTrie(NamedTuple):
     pieces: (n_states,) int32, the number of the piece that ends at a state, or −1
     """
 
-    symbol_of: Ints
-    steps: NDArray[np.uint64]
-    pieces: Ints
+    def __init__(self, numbers: Mapping[str, int]) -> None:
+        from volt.kernels.bpe_tables import ranked_merges
 
-
-def trie_of(numbers: Mapping[str, int]) -> PieceTrie:
-    from volt.kernels.bpe_tables import ranked_merges
-
-    symbols = {character: place for place, character in enumerate(sorted(set(chain.from_iterable(numbers))))}
-    steps, pieces = dict[tuple[int, int], int](), [-1]
-    for text, number in numbers.items():
-        state = 0
-        for character in text:
-            state = steps.setdefault((state, symbols[character]), len(pieces))
-            pieces += [-1] * (state == len(pieces))
-        pieces[state] = number
-    check_size(len(steps))
-    rows = np.array(list(steps), np.int32).reshape(-1, 2)
-    table = ranked_merges(rows[:, 0], rows[:, 1], np.arange(len(rows)))
-    return PieceTrie(symbols_of(symbols), table.pairs, np.array(pieces, np.int32))
+        symbols = {character: place for place, character in enumerate(sorted(set(chain.from_iterable(numbers))))}
+        steps, pieces = dict[tuple[int, int], int](), [-1]
+        for text, number in numbers.items():
+            state = 0
+            for character in text:
+                state = steps.setdefault((state, symbols[character]), len(pieces))
+                pieces += [-1] * (state == len(pieces))
+            pieces[state] = number
+        check_size(len(steps))
+        rows = np.array(list(steps), np.int32).reshape(-1, 2)
+        self.steps = ranked_merges(rows[:, 0], rows[:, 1], np.arange(len(rows))).pairs
+        self.symbol_of, self.pieces = symbols_of(symbols), np.array(pieces, np.int32)
 
 
 def symbols_of(symbols: Mapping[str, int]) -> Ints:
@@ -73,8 +68,7 @@ def check_size(n_rows: int) -> None:
     from volt.kernels.bpe_tables import MOST
 
     if n_rows > MOST:
-        message = f"the model is too large for sampling: its table has {n_rows:,} rows, and the limit is {MOST:,}"
-        raise VocabularyError(f"{message}; use a smaller model")
+        raise VocabularyError(f"its table would have {n_rows:,} rows, and the limit is {MOST:,}; use a smaller model")
 
 
 _UNKNOWN_PENALTY = 10.0  # by which an unknown character's logarithm is below the least of the lexicon
@@ -119,7 +113,7 @@ class UnigramLexicon(Segmenter):
         costs = math.log(math.fsum(counts.values())) - np.log(np.fromiter(counts.values(), float))
         numbers = {piece: number for number, piece in enumerate(counts)}
         unknown, marks = float(costs.max()) + _UNKNOWN_PENALTY, _has_marks(counts)
-        return cls(numbers, costs, unknown, trie_of(numbers), fingerprint=fingerprint, has_marks=marks)
+        return cls(numbers, costs, unknown, PieceTrie(numbers), fingerprint=fingerprint, has_marks=marks)
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
         """Return the n best segmentations; in a tie, compare the last pieces that differ: the longer comes first."""

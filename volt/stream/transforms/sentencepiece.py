@@ -8,14 +8,15 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from volt.errors import VocabularyError, missing
+from volt.errors import VocabularyError
 from volt.files.small_files import read_bytes
+from volt.formats.sentencepiece.charsmap import load_library, model_class
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import Draws, each_field
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Amount, Fields, File, FileTransform, LineTransform, whole_between
-from volt.stream.transforms.sentencepiece_sampling import Drawing, Form, Sampler, column_of_rows, sampler_of
+from volt.stream.transforms.sentencepiece_sampling import Form, Sampler, column_of_rows, sampler_of
 from volt.stream.transforms.subwords import decoded, ids_of, pieces_of
 from volt.stream.transforms.transform import Call, LoadedFiles
 
@@ -33,12 +34,10 @@ class SentencePieceModel:
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        return {"model": self.fingerprint, "library": _library().__version__}
+        return {"model": self.fingerprint, "library": load_library().__version__}
 
     @cached_property
     def proto(self) -> Any:
-        from volt.formats.sentencepiece.charsmap import model_class
-
         return model_class().FromString(self.data)
 
     @cached_property
@@ -86,7 +85,7 @@ class SpmEncode(FileTransform):
         def changed(column: Column, draws: Draws) -> Column:
             values = column.strings()
             if sampler is not None:
-                return sampler(values, draws.words, Drawing(self.alpha or 0.0, self.nbest, self.to))
+                return sampler(values, draws.words, self.alpha or 0.0, self.nbest, self.to)
             kind = int if self.to == "ids" else str
             return column_of_rows(processor.encode(values, out_type=kind, num_threads=1), self.to)
 
@@ -127,14 +126,6 @@ class SpmDecode(FileTransform, LineTransform):
         return decoded(batch, rng, whole, lambda value: str(processor.decode(row_of(value))), fields=self.fields)
 
 
-def _library() -> Any:
-    try:
-        import sentencepiece
-    except ImportError:
-        raise missing("sentencepiece") from None
-    return sentencepiece
-
-
 def read_model(path: Path) -> SentencePieceModel:
     data = read_bytes(path, kind=VocabularyError)
     return SentencePieceModel(processor_of(path, data), data)
@@ -142,6 +133,6 @@ def read_model(path: Path) -> SentencePieceModel:
 
 def processor_of(path: Path, data: bytes) -> Any:
     try:
-        return _library().SentencePieceProcessor(model_proto=data)
+        return load_library().SentencePieceProcessor(model_proto=data)
     except (RuntimeError, OSError):
         raise VocabularyError(f"{path}: not a SentencePiece model, or damaged; copy or train it again") from None

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from volt.errors import ConfigError, VocabularyError
 from volt.stream.transforms.column import Column, Ints, Longs, from_ends
 from volt.stream.transforms.line_rng import as_uniform
-from volt.stream.transforms.segmenters import PieceTrie, check_size, codes_of, symbols_of, trie_of
+from volt.stream.transforms.segmenters import PieceTrie, check_size, codes_of, symbols_of
 
 if TYPE_CHECKING:
     from volt.kernels.lattice import JoinTable
@@ -37,7 +36,6 @@ class Piece(NamedTuple):
     kind: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class PieceFormat:
     """The output form of pieces.
 
@@ -45,18 +43,12 @@ class PieceFormat:
     bytes: the id of each byte's piece; empty without byte fallback
     """
 
-    text: NDArray[np.uint8]
-    starts: Longs
-    unknown: int
-    bytes: list[int]
-
-    @classmethod
-    def of(cls, pieces: Sequence[Piece], unknown: int, *, byte_fallback: bool) -> PieceFormat:
+    def __init__(self, pieces: Sequence[Piece], unknown: int, *, byte_fallback: bool) -> None:
         texts = [f"{piece.text} ".encode() for piece in pieces]
-        starts = np.concatenate([[0], np.cumsum(list(map(len, texts)))]).astype(np.int64)
         ids = {piece.text: number for number, piece in enumerate(pieces) if piece.kind == BYTE}
-        byte_ids = [ids[f"<0x{byte:02X}>"] for byte in range(256 * byte_fallback)]
-        return cls(np.frombuffer(b"".join(texts), np.uint8), starts, unknown, byte_ids)
+        self.text, self.unknown = np.frombuffer(b"".join(texts), np.uint8), unknown
+        self.starts: Longs = np.cumsum([0, *map(len, texts)])
+        self.bytes = [ids[f"<0x{byte:02X}>"] for byte in range(256 * byte_fallback)]
 
     def column(self, numbers: Ints, ends: Longs, form: Form) -> Column:
         """Return lines of pieces or ids. −1 − code is an unknown character; a run of these is one piece."""
@@ -107,24 +99,17 @@ def column_of_rows(rows: Sequence[Sequence[Any]], form: Form) -> Column:
     return Column.of_ids(np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1])), offsets)
 
 
-class Drawing(NamedTuple):
-    alpha: float
-    nbest: int
-    form: Form
-
-
 def sampler_of(processor: Any, proto: Any) -> Sampler:
-    """Return a function: (values, 64 random bits for each, options) → a column."""
+    """Return a function: values, 64 random bits for each, alpha, nbest, form → a column."""
     pieces = [Piece(piece.piece, piece.score, piece.type) for piece in proto.pieces]
-    spelling = PieceFormat.of(pieces, processor.unk_id(), byte_fallback=proto.trainer_spec.byte_fallback)
+    spelling = PieceFormat(pieces, processor.unk_id(), byte_fallback=proto.trainer_spec.byte_fallback)
     if proto.trainer_spec.model_type == BPE:
-        return BpeSampler.of(processor, pieces, spelling)
+        return BpeSampler(processor, pieces, spelling)
     if proto.trainer_spec.model_type != UNIGRAM:
         raise ConfigError("alpha: a model of words or characters has only one encoding of a text; remove alpha")
-    return UnigramSampler.of(processor, pieces, spelling)
+    return UnigramSampler(processor, pieces, spelling)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class BpeSampler:
     """Sampling with a BPE model: joins are skipped at random.
 
@@ -133,16 +118,7 @@ class BpeSampler:
     user: finds the user-defined symbols of several characters, which have placeholders
     """
 
-    processor: Any
-    spelling: PieceFormat
-    symbol_of: Ints
-    codes: Ints
-    joins: JoinTable
-    user: re.Pattern[str] | None
-    placeholders: dict[str, str]
-
-    @classmethod
-    def of(cls, processor: Any, pieces: Sequence[Piece], spelling: PieceFormat) -> BpeSampler:
+    def __init__(self, processor: Any, pieces: Sequence[Piece], spelling: PieceFormat) -> None:
         ids = {piece.text: number for number, piece in enumerate(pieces) if piece.kind in (NORMAL, UNUSED)}
         user = {piece.text: number for number, piece in enumerate(pieces) if piece.kind == USER}
         extra = sorted(set(chain.from_iterable(ids)) - ids.keys() - user.keys())
@@ -150,14 +126,13 @@ class BpeSampler:
         long = sorted((text for text in user if len(text) > 1), key=len, reverse=True)
         if len(long) > _MOST_USER:
             raise VocabularyError(f"{len(long)} user-defined symbols; sampling takes {_MOST_USER:,} at most")
-        placeholders = {text: chr(_FIRST_PLACEHOLDER + place) for place, text in enumerate(long)}
-        single = {placeholders.get(text, text): number for text, number in (symbols | user).items()}
-        pattern = re.compile("|".join(map(re.escape, long))) if long else None
-        codes = np.fromiter(map(ord, extra), np.int32, len(extra))
-        joins = _joins(pieces, ids, symbols)
-        return cls(processor, spelling, symbols_of(single), codes, joins, pattern, placeholders)
+        self.processor, self.spelling, self.joins = processor, spelling, _joins(pieces, ids, symbols)
+        self.placeholders = {text: chr(_FIRST_PLACEHOLDER + place) for place, text in enumerate(long)}
+        single = {self.placeholders.get(text, text): number for text, number in (symbols | user).items()}
+        self.symbol_of, self.codes = symbols_of(single), np.fromiter(map(ord, extra), np.int32, len(extra))
+        self.user = re.compile("|".join(map(re.escape, long))) if long else None
 
-    def __call__(self, values: Sequence[str], words: Words, how: Drawing) -> Column:
+    def __call__(self, values: Sequence[str], words: Words, alpha: float, nbest: int, form: Form) -> Column:
         from volt.kernels.apply_bpe import longest, room_of
         from volt.kernels.lattice import join_lines
 
@@ -167,13 +142,12 @@ class BpeSampler:
         codes, ends = codes_of(texts)
         out, out_ends = np.empty(len(codes), np.int32), np.empty_like(ends)
         parts = np.full(len(self.joins.retained), -1)
-        states = words.view(np.int64).copy()
-        room = room_of(longest(ends))
-        n = join_lines(self.symbol_of[codes], ends, self.joins, parts, how.alpha, states, room, out, out_ends)
+        states, room = words.view(np.int64).copy(), room_of(longest(ends))
+        n = join_lines(self.symbol_of[codes], ends, self.joins, parts, alpha, states, room, out, out_ends)
         numbers, n_pieces = out[:n], len(self.spelling.starts) - 1
         extra = numbers >= n_pieces  # characters that only occur inside pieces
         numbers[extra] = -1 - self.codes[numbers[extra] - n_pieces]
-        return self.spelling.column(numbers, out_ends, how.form)
+        return self.spelling.column(numbers, out_ends, form)
 
 
 def _joins(pieces: Sequence[Piece], ids: dict[str, int], symbols: dict[str, int]) -> JoinTable:
@@ -195,62 +169,44 @@ def _joins(pieces: Sequence[Piece], ids: dict[str, int], symbols: dict[str, int]
     return JoinTable(merges.pairs, merges.results, np.ascontiguousarray(ranks), retained)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class UnigramSampler:
-    """Sampling from all paths through a unigram model's lattice; depth: the length of the longest piece."""
+    """Sampling from all paths through a unigram model's lattice, or from the n best paths.
 
-    processor: Any
-    spelling: PieceFormat
-    trie: PieceTrie
-    scores: NDArray[np.float64]
-    unknown: float
-    depth: int
-    best: BestSampler
+    ids, scores: piece in a path → its id, and its share of the path's score
+    values: (n_pieces,) the scores by id
+    depth: the length of the longest piece
+    """
 
-    @classmethod
-    def of(cls, processor: Any, pieces: Sequence[Piece], spelling: PieceFormat) -> UnigramSampler:
-        scores = _path_scores(pieces)
-        ids = {piece.text: number for number, piece in enumerate(pieces) if piece.text in scores}
-        spelled = {text: number for text, number in ids.items() if pieces[number].kind != BYTE}
-        values = np.array([scores.get(piece.text, 0.0) for piece in pieces])
-        depth, unknown = max(map(len, spelled), default=1), unknown_score(pieces)
-        best = BestSampler(processor, scores, unknown, spelling, ids)
-        return cls(processor, spelling, trie_of(spelled), values, unknown, depth, best)
+    def __init__(self, processor: Any, pieces: Sequence[Piece], spelling: PieceFormat) -> None:
+        self.processor, self.spelling = processor, spelling
+        self.scores, self.unknown = _path_scores(pieces), unknown_score(pieces)
+        self.values = np.array([self.scores.get(piece.text, 0.0) for piece in pieces])
+        self.ids = {piece.text: number for number, piece in enumerate(pieces) if piece.text in self.scores}
+        spelled = {text: number for text, number in self.ids.items() if pieces[number].kind != BYTE}
+        self.trie, self.depth = PieceTrie(spelled), max(map(len, spelled), default=1)
 
-    def __call__(self, values: Sequence[str], words: Words, how: Drawing) -> Column:
-        if how.nbest > 1:
-            return self.best(values, words, how)
+    def __call__(self, values: Sequence[str], words: Words, alpha: float, nbest: int, form: Form) -> Column:
+        if nbest > 1:
+            return self._of_best(values, words, alpha, nbest, form)
         from volt.kernels.apply_bpe import longest
         from volt.kernels.lattice import Lattice, Trie, draw_paths
 
         codes, ends = codes_of(self.processor.normalize(list(values)))
         n, n_nodes = longest(ends), longest(ends) * (self.depth + 1)
-        trie = Trie(self.trie.steps, self.trie.pieces, how.alpha * self.scores, how.alpha * self.unknown)
-        nodes = np.empty((3, n_nodes), np.int32)
-        lattice = Lattice(np.empty(n + 1), np.empty(n + 1, np.int32), nodes[0], nodes[1], nodes[2])
+        trie = Trie(self.trie.steps, self.trie.pieces, alpha * self.values, alpha * self.unknown)
+        lattice = Lattice(np.empty(n + 1), np.empty(n + 1, np.int32), *np.empty((3, n_nodes), np.int32))
         out, out_ends, states = np.empty(len(codes), np.int32), np.empty_like(ends), words.view(np.int64).copy()
         n_out = draw_paths(self.trie.symbol_of[codes], codes, ends, trie, states, lattice, out, out_ends)
-        return self.spelling.column(out[:n_out], out_ends, how.form)
+        return self.spelling.column(out[:n_out], out_ends, form)
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BestSampler:
-    """Sampling from the n best paths of a unigram model."""
-
-    processor: Any
-    scores: dict[str, float]
-    unknown: float
-    spelling: PieceFormat
-    ids: dict[str, int]
-
-    def __call__(self, values: Sequence[str], words: Words, how: Drawing) -> Column:
+    def _of_best(self, values: Sequence[str], words: Words, alpha: float, nbest: int, form: Form) -> Column:
         rows = list[list[str]]()
         for value, share in zip(values, as_uniform(words).tolist(), strict=True):
-            paths, logarithms = self.paths(value, how.nbest)
-            scores = how.alpha * np.array(logarithms)
+            paths, logarithms = self.paths(value, nbest)
+            scores = alpha * np.array(logarithms)
             sums = np.cumsum(np.exp(scores - scores.max()))
             rows.append(paths[min(int(np.searchsorted(sums, share * sums[-1], side="right")), len(paths) - 1)])
-        if how.form == "pieces":
+        if form == "pieces":
             return column_of_rows(rows, "pieces")
         return column_of_rows([[self.ids.get(piece, self.spelling.unknown) for piece in row] for row in rows], "ids")
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from volt.errors import CorpusError, VocabularyError, quoted
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import N_SIDES, Draws, check_values, each_field
+from volt.stream.transforms.fields import N_SIDES, Draws, check_values, each_field, with_fields
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.options import Fields, File, FileTransform, LineTransform, Probability
+from volt.stream.transforms.options import Fields, File, FileTransform, LineTransform, Probability, Size
 from volt.stream.transforms.transform import Call, LineFault, LoadedFiles
 
 if TYPE_CHECKING:
@@ -92,6 +92,31 @@ class Decode(FileTransform, LineTransform):
 
         whole = partial(_of_pieces if self.from_ == "pieces" else _of_ids, encoder)
         return decoded(batch, rng, whole, one, fields=self.fields)
+
+
+@dataclass(frozen=True, slots=True)
+class StripEos(LineTransform):
+    """Remove one end-of-sentence id from the end of lines of ids."""
+
+    id: Size = 2
+    """The id, which is 2 in VOLT's vocabularies and in fairseq's."""
+    fields: Fields | None = None
+    """The fields of ids; by default 1 and, where a line has it, 2."""
+
+    def __call__(self, batch: Batch, rng: LineRng) -> Batch:
+        batch, numbers = with_fields(batch, self.fields)
+        columns = {number: batch.columns[number - 1] for number in numbers if batch.columns[number - 1].present.any()}
+        reasons = dict[int, str]()
+        for number, column in columns.items():
+            texts = () if column.is_ids else np.flatnonzero(column.present).tolist()
+            reasons |= dict.fromkeys(texts, f"field {number} is text, and strip_eos takes ids")
+        if reasons:
+            raise LineFault(reasons)
+        for number, column in columns.items():
+            filled, sizes = np.flatnonzero(column.sizes > 0), column.sizes.copy()
+            sizes[filled] -= column.data[column.starts[filled] + sizes[filled] - 1] == self.id
+            columns[number] = Column(column.data, column.starts, sizes)
+        return batch.with_columns(columns)
 
 
 def decoded(

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -21,12 +21,12 @@ from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import Draws, each_field, with_fields
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import File, Probability
-from volt.stream.transforms.segmentations import SOURCE, TARGET, JoinPieces, Segmenting, disjoint, known
+from volt.stream.transforms.segmentations import SOURCE, TARGET, JoinPieces, Segmenting, known
 from volt.stream.transforms.segmenters import Scored, Segmenter, read_model, read_table
 from volt.stream.transforms.sentencepiece import SpmDecode
-from volt.stream.transforms.sentencepiece_sampling import UNIGRAM, BestSampler, UnigramSampler
+from volt.stream.transforms.sentencepiece_sampling import UNIGRAM, UnigramSampler
 from volt.stream.transforms.subwords import Decode
-from volt.stream.transforms.tokens import Choices, WordTypes
+from volt.stream.transforms.tokens import WordTypes
 from volt.stream.transforms.transform import LoadedFiles, Transform
 
 if TYPE_CHECKING:
@@ -46,12 +46,10 @@ class MorfessorEmTaboo(Segmenting):
     autoencoders, which then cannot copy pieces (Grönroos et al. 2020).
     """
 
-    @property
-    def choices(self) -> Callable[..., list[Choices]]:
-        return disjoint
+    is_disjoint: ClassVar[bool] = True
 
     def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
-        return _both_of_one(types, self.model, batch, rng)
+        return _with_sides(types, self.model, batch, rng, reordered=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ class MorfessorEmTabooReordered(MorfessorEmTaboo):
     """
 
     def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
-        return _each_of_its_own(types, self.model, batch, rng)
+        return _with_sides(types, self.model, batch, rng, reordered=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +89,7 @@ class Taboo(MorfessorEmTaboo):
         return files.load(self.model, _READERS[self.segmenter])
 
     def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
-        return (_each_of_its_own if self.reordered else _both_of_one)(types, self.model, batch, rng)
+        return _with_sides(types, self.model, batch, rng, reordered=self.reordered)
 
     def inverse(self) -> Transform:
         if self.segmenter == "vocabulary":
@@ -99,22 +97,20 @@ class Taboo(MorfessorEmTaboo):
         return SpmDecode(self.model, None) if self.segmenter == "sentencepiece" else JoinPieces()
 
 
-def _both_of_one(types: WordTypes, model: Path, batch: Batch, rng: LineRng) -> Batch:
-    batch, _ = with_fields(batch, (SOURCE,))
-    words = known(types.find(batch.column(SOURCE)), model)
-    drawn = words.drawn(rng.words(batch.origins))
-    return batch.with_columns({side: words.written(drawn, side=side) for side in (SOURCE, TARGET)})
-
-
-def _each_of_its_own(types: WordTypes, model: Path, batch: Batch, rng: LineRng) -> Batch:
-    """Split both sides; equal words of a line get the same draw."""
+def _with_sides(types: WordTypes, model: Path, batch: Batch, rng: LineRng, *, reordered: bool) -> Batch:
+    """Split field 1 into both sides, or, if `reordered`, each side, where equal words of a line get the same draw."""
     bits = rng.words(batch.origins)
 
     def changed(column: Column, draws: Draws) -> Column:
         words = known(types.find(column), model)
         return words.written(words.drawn(bits, by_type=True), side=draws.field)
 
-    return each_field(batch, rng, changed, fields=None)
+    if reordered:
+        return each_field(batch, rng, changed, fields=None)
+    batch, _ = with_fields(batch, (SOURCE,))
+    words = known(types.find(batch.column(SOURCE)), model)
+    drawn = words.drawn(bits)
+    return batch.with_columns({side: words.written(drawn, side=side) for side in (SOURCE, TARGET)})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,7 +140,7 @@ class DropoutSegmenter(Segmenter):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SentencePieceSegmenter(Segmenter):
-    sampler: BestSampler
+    sampler: UnigramSampler
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
         return [self._of_word(word, n) for word in words]
@@ -175,7 +171,7 @@ def read_sentencepiece_segmenter(path: Path) -> SentencePieceSegmenter:
             f"{shown_path(path)}: not a unigram model, so a word has only one segmentation; give a unigram model"
         )
     assert isinstance(model.sampler, UnigramSampler)
-    return SentencePieceSegmenter(model.sampler.best, fingerprint=model.fingerprint)
+    return SentencePieceSegmenter(model.sampler, fingerprint=model.fingerprint)
 
 
 _READERS: dict[Kind, Callable[[Path], Segmenter]] = {

@@ -231,9 +231,8 @@ def _batch_of_arrow(batch: Batch, output: pyarrow.RecordBatch | None, function: 
         origins = output.column(_ROW).to_numpy(zero_copy_only=False).astype(np.int64)
         if not np.isin(origins, batch.origins).all():
             raise ValueError(f"{function} returned numbers in the column {_ROW!r} that it was not given")
-    elif output.num_rows != len(batch):
-        numbers = f"{output.num_rows} rows for {len(batch)} lines"
-        raise ValueError(f"{function} returned {numbers}, without the column {_ROW!r} that numbers their lines")
+    elif (n := output.num_rows) != len(batch):
+        raise ValueError(f"{function} returned {n} rows for {len(batch)} lines, without the column {_ROW!r}")
     try:
         check_values(columns)
     except LineFault as fault:

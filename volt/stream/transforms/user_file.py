@@ -64,9 +64,7 @@ class UserFile:
         candidates = (result, getattr(result, "__call__", None))  # noqa: B004 (what an object's class defines)
         if any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in candidates):
             place = place_of(first_line(result, self.path), self.path)
-            raise ConfigError(
-                f"{place}: function {name!r} is asynchronous, but nothing awaits it; write def, not async"
-            )
+            raise ConfigError(f"{place}: function {name!r} is asynchronous, but never awaited; write def, not async")
         if fault := _misfit(_parameters(result), options):
             raise ConfigError(f"{self.path}: function {name!r} {fault}")
         function: Function = result

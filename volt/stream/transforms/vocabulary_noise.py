@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
 from volt.errors import VocabularyError
@@ -33,7 +32,6 @@ from volt.text.characters import SPACE
 _SPECIAL = re.compile(r"<[^<> ]+>")
 _BREAKING = re.compile(r"[ \t\r\n]")
 _AFTER_MARK = chr(ord(SPACE) + 1)  # the least text that is more than all that start with the mark
-_NONE = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +101,7 @@ class WbNoise(VocabularyNoise):
 
     def check_vocabulary(self, vocabulary: NoiseVocabulary) -> None:
         if vocabulary.marked[0] == vocabulary.marked[1]:
-            message = f"no token starts with {SPACE!r}; remove wb_noise, or give a vocabulary with such tokens"
-            raise VocabularyError(f"{vocabulary.path}: {message}")
+            raise VocabularyError(f"{vocabulary.path}: no token starts with {SPACE!r}; remove wb_noise")
 
     def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
         others = vocabulary.like(hit.tokens.column)
@@ -123,7 +120,6 @@ class WbNoise(VocabularyNoise):
         return written(hit.tokens, chosen, ends, others)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class NoiseVocabulary:
     """Tokens to draw from, in the order of their bytes, except special tokens and tokens with a space.
 
@@ -132,20 +128,27 @@ class NoiseVocabulary:
     toggled: (n_ids,) int32, id → the id of the token with "▁" removed or added, or −1.
     """
 
-    path: Path
-    texts: Column
-    ids: Column | None
-    marked: tuple[int, int]
-    toggled: NDArray[np.int32]
-    fingerprint: str
+    def __init__(self, path: Path, ids: Mapping[str, int], *, has_ids: bool) -> None:
+        tokens = sorted(ids)  # code points and bytes have the same order
+        if not tokens:
+            raise VocabularyError(f"{path}: contains only special tokens; give the vocabulary that split the text")
+        numbers = np.array([ids[token] for token in tokens], np.int32)
+        self.path, self.texts = path, Column.of(tokens)
+        self.ids = Column.of_ids(numbers, np.arange(len(tokens) + 1)) if has_ids else None
+        self.marked = bisect_left(tokens, SPACE), bisect_left(tokens, _AFTER_MARK)
+        self.toggled = np.full(max(ids.values()) + 1, -1, np.int32)
+        for token, number in ids.items():
+            other = token.removeprefix(SPACE) if token.startswith(SPACE) else SPACE + token
+            self.toggled[number] = ids.get(other, -1)
+        content = repr((tokens, numbers.tolist(), has_ids)).encode("utf-8", "surrogatepass")
+        self.fingerprint = blake2b(content, digest_size=8).hexdigest()
 
     def __len__(self) -> int:
         return len(self.texts)
 
     def like(self, column: Column) -> Column:
         if column.is_ids and self.ids is None:
-            message = "lists tokens without ids, but the fields contain ids; give a vocabulary with ids"
-            raise VocabularyError(f"{self.path}: {message}")
+            raise VocabularyError(f"{self.path}: lists tokens without ids, but the fields contain ids; add ids")
         return self.ids if column.is_ids and self.ids is not None else self.texts
 
     def without(self, tokens: Iterable[str]) -> NoiseVocabulary:
@@ -154,29 +157,14 @@ class NoiseVocabulary:
             return self
         numbers = range(len(texts)) if self.ids is None else self.ids.data.tolist()
         retained = {text: number for text, number in zip(texts, numbers, strict=True) if text not in excluded}
-        return _vocabulary(self.path, retained, has_ids=self.ids is not None)
+        return NoiseVocabulary(self.path, retained, has_ids=self.ids is not None)
 
 
 def noise_vocabulary(path: Path) -> NoiseVocabulary:
     """Return the tokens of a file. Raises VocabularyError if it has no usable token."""
     tokens, has_ids = _tokens(path)
     ids = {token: number for token, number in tokens.items() if token and not _BREAKING.search(token)}
-    return _vocabulary(path, ids, has_ids=has_ids)
-
-
-def _vocabulary(path: Path, ids: Mapping[str, int], *, has_ids: bool) -> NoiseVocabulary:
-    tokens = sorted(ids)  # code points and bytes have the same order
-    if not tokens:
-        raise VocabularyError(f"{path}: contains only special tokens; give the vocabulary that the text was split with")
-    numbers = np.array([ids[token] for token in tokens], np.int32)
-    toggled = np.full(max(ids.values()) + 1, _NONE, np.int32)
-    for token, number in ids.items():
-        toggled[number] = ids.get(token.removeprefix(SPACE) if token.startswith(SPACE) else SPACE + token, _NONE)
-    content = repr((tokens, numbers.tolist(), has_ids)).encode("utf-8", "surrogatepass")
-    fingerprint = blake2b(content, digest_size=8).hexdigest()
-    marked = bisect_left(tokens, SPACE), bisect_left(tokens, _AFTER_MARK)
-    id_column = Column.of_ids(numbers, np.arange(len(tokens) + 1)) if has_ids else None
-    return NoiseVocabulary(path, Column.of(tokens), id_column, marked, toggled, fingerprint)
+    return NoiseVocabulary(path, ids, has_ids=has_ids)
 
 
 def _tokens(path: Path) -> tuple[dict[str, int], bool]:

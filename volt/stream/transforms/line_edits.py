@@ -1,6 +1,6 @@
-"""Pseudo-documents: consecutive lines with the same document id become one line, under limits.
+"""Transforms that join consecutive lines into pseudo-documents, or repeat lines.
 
-Lines must come in the order of their file (`shuffle: outputs`).
+`documents` needs the lines in the order of their file (`shuffle: outputs`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column, Longs, lengths
 from volt.stream.transforms.fields import with_fields
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.options import ConfiguredTransform, FieldNumber, Fields, FieldText, Number, Probability
+from volt.stream.transforms.options import (
+    ConfiguredTransform,
+    Copies,
+    FieldNumber,
+    Fields,
+    FieldText,
+    Number,
+    Probability,
+)
 
 _MOST = 1 << 53  # no text has as many words
 
@@ -78,3 +86,17 @@ def joined_runs(column: Column, bounds: Longs, *, separator: str = "") -> Column
     data = np.ascontiguousarray(column.data).view(np.uint8)
     write_runs(data, column.starts * width, column.sizes * width, bounds, between, out.view(np.uint8))
     return Column(out, np.cumsum(sizes) - sizes, sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat(ConfiguredTransform):
+    """Repeat every line n times in a row; later random transforms draw for each copy."""
+
+    is_compiled: ClassVar[bool] = True
+    n: Copies = 2
+    """The number of copies."""
+
+    def __call__(self, batch: Batch, rng: LineRng) -> Batch:
+        return batch.take(np.repeat(np.arange(len(batch)), self.n))
+
+    def deterministic(self) -> None: ...

@@ -1,0 +1,107 @@
+r"""Transforms that put tags into fields, and the transform that removes a tag from a translation.
+
+>>> Tag(text="[BT]")(Batch.of(["ein Haus\ta house"]), LineRng(1, 2)).lines
+['[BT] ein Haus\ta house']
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from volt.errors import ConfigError
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.column import Column
+from volt.stream.transforms.fields import map_columns, map_strings
+from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.options import Fields, FieldText, LineTransform
+
+TARGET = 2  # the field of the target side
+
+
+@dataclass(frozen=True, slots=True)
+class Tag(LineTransform):
+    """Put a tag before (or after) fields, such as "[BT]" before the source side of back-translated data."""
+
+    text: FieldText
+    """The tag."""
+    fields: Fields = (1,)
+    """The fields to tag."""
+    separator: FieldText = " "
+    """The text between the tag and the text; may be empty."""
+    position: Literal["start", "end"] = "start"
+    """The end of the field that gets the tag."""
+
+    def __call__(self, batch: Batch, rng: LineRng) -> Batch:
+        before = self.text + self.separator if self.position == "start" else ""
+        after = "" if self.position == "start" else self.separator + self.text
+        return map_columns(batch, lambda column: surrounded(column, before, after), fields=self.fields)
+
+    def special_tokens(self) -> tuple[str, ...]:
+        return tuple(token for token in self.text.split(" ") if token)
+
+    def inverse(self) -> Untag | None:
+        return Untag(self) if TARGET in self.fields else None
+
+
+@dataclass(frozen=True, slots=True)
+class Untag(LineTransform):
+    """Remove a tag from the target side of lines that have it."""
+
+    tag: Tag
+
+    def __call__(self, batch: Batch, rng: LineRng) -> Batch:
+        text, separator = self.tag.text, self.tag.separator
+
+        def without_tag(value: str) -> str:
+            at_start = self.tag.position == "start"
+            rest = value.removeprefix(text + separator) if at_start else value.removesuffix(separator + text)
+            return "" if value == text else rest
+
+        return map_strings(batch, lambda values: list(map(without_tag, values)), fields=(TARGET,))
+
+
+@dataclass(frozen=True, slots=True)
+class LangPrefixBoth(LineTransform):
+    """Put both languages before field 1, as "<FROM_de> <TO_en> "; a task that names its languages gives them."""
+
+    from_task: ClassVar[tuple[str, ...]] = ("src_lang", "tgt_lang", "extra_prefix")
+    src_lang: FieldText | None = None
+    """The language of field 1; by default the task's."""
+    tgt_lang: FieldText | None = None
+    """The language of field 2; by default the task's."""
+    extra_prefix: FieldText | None = None
+    """A further tag before field 1, after the languages, such as <BT>; by default the task's, if it has one."""
+
+    def check(self) -> None:
+        for option, language in (("src_lang", self.src_lang), ("tgt_lang", self.tgt_lang)):
+            if language is None:
+                raise ConfigError(f"{option}: is missing; give it here, or as {option} of the task")
+            if not language or " " in language:
+                raise ConfigError(f"{option}: {language!r}; give a language's name without spaces, such as de")
+
+    def __call__(self, batch: Batch, rng: LineRng) -> Batch:
+        before = "".join(f"{token} " for token in self.special_tokens())
+
+        def prefixed(column: Column) -> Column:
+            output, empty = surrounded(column, before, ""), np.flatnonzero(column.sizes == 0)
+            return output.replaced(empty, Column.repeated(before.rstrip(" "), len(empty))) if len(empty) else output
+
+        return map_columns(batch, prefixed, fields=(1,))
+
+    def special_tokens(self) -> tuple[str, ...]:
+        return f"<FROM_{self.src_lang}>", f"<TO_{self.tgt_lang}>", *filter(None, (self.extra_prefix or "").split(" "))
+
+
+def surrounded(column: Column, before: str, after: str) -> Column:
+    """Put one string before and one after each value; missing values stay missing."""
+    from volt.kernels.column_text import surround
+
+    column = column.as_text()
+    head, tail = (np.frombuffer(text.encode(), np.uint8) for text in (before, after))
+    sizes = np.where(column.present, column.sizes + len(head) + len(tail), 0)
+    starts, out = np.cumsum(sizes) - sizes, np.empty(int(sizes.sum()), np.uint8)
+    surround(column.data, column.starts, column.sizes, head, tail, out, starts)
+    return Column(out, starts, np.where(column.present, sizes, -1))
