@@ -18,7 +18,7 @@ from volt.files.decompression import find_decoder
 from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE
 from volt.files.remote import has_ranges
 from volt.files.small_files import read_start
-from volt.files.utf8 import is_utf8_array, n_good_bytes
+from volt.files.utf8 import first_fault, is_utf8_array
 from volt.stream.reading.shard import Facts, Packing, Shard, as_stream_errors, noted, stamp_of
 from volt.stream.reading.shard_cache import Index, cached_index
 from volt.stream.transforms.column import Column, line_ends_of
@@ -111,7 +111,7 @@ class TextScan:
             lines = lines_of(piece, is_first=not self.n_lines)
             self.hash.update(piece)
             if not self.first_bad and not is_utf8_array(lines.data):
-                self.first_bad = self.n_lines + piece.count(b"\n", 0, n_good_bytes(piece)) + 1
+                self.first_bad = self.n_lines + piece.count(b"\n", 0, first_fault(piece)) + 1
             self.n_bytes += len(piece)
             ends = np.append(lines.starts[1:] - 1, len(piece) - piece.endswith(b"\n"))
             self.longest = max(self.longest, int((ends - lines.starts).max(initial=0)))
