@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from volt.stream.reading.shards import open_shard
-from volt.stream.tasks.shard_folder import Manifest
+from volt.stream.tasks.manifest import Manifest
 from volt.stream.tasks.task import Input, Task
 
 

@@ -17,7 +17,7 @@ import pytest
 
 import volt
 from volt.stream import Stream
-from volt.stream.examples import RECIPES, write_recipe
+from volt.stream.example_streams import RECIPES, write_recipe
 
 GOLDEN = Path(__file__).parent / "golden.json"
 STREAMS = sorted(RECIPES)

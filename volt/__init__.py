@@ -17,8 +17,8 @@ from volt.lazy import lazy
 if TYPE_CHECKING:
     from volt.choose.exact_curve import muv_search as muv_search
     from volt.choose.extend import extend_bpe as extend_bpe
-    from volt.choose.language_model import LanguageModel as LanguageModel
     from volt.choose.learning import learn_enough as learn_enough
+    from volt.choose.scaling_law import LanguageModel as LanguageModel
     from volt.choose.search import SearchResult as SearchResult
     from volt.choose.search import search as search
     from volt.choose.shrink import shrink as shrink
@@ -51,7 +51,7 @@ _import, __dir__, __all__ = lazy(
     {
         "choose.exact_curve": ("muv_search",),
         "choose.extend": ("extend_bpe",),
-        "choose.language_model": ("LanguageModel",),
+        "choose.scaling_law": ("LanguageModel",),
         "choose.learning": ("learn_enough",),
         "choose.search": ("SearchResult", "search"),
         "choose.shrink": ("shrink",),

@@ -82,7 +82,7 @@ def compare(
     text by files that VOLT cannot read. Prints each vocabulary's size, cost, and measures on the training and the
     held-out text; -o writes a page to look at.
     """
-    from volt.count.named_files import source_paths
+    from volt.count.file_arguments import source_paths
     from volt_cli.console import Phases
 
     texts = input_paths([path for group in (corpus, heldout or []) for path in source_paths(group).values()])

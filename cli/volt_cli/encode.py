@@ -12,7 +12,7 @@ from volt.display import counted
 from volt.errors import ConfigError, shown_path
 from volt.urls import plain_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
-from volt_cli.engines import EngineOptions
+from volt_cli.engine_options import EngineOptions
 from volt_cli.io import check_places, is_conversation, is_stdout, load_model, waiting_for, write_each
 from volt_cli.options import ModelAndText, Quiet, Separator, checked_separator, option
 

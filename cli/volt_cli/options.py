@@ -37,7 +37,7 @@ from volt.formats import registry
 from volt.urls import plain_path
 
 if TYPE_CHECKING:
-    from volt.choose.language_model import LanguageModel
+    from volt.choose.scaling_law import LanguageModel
     from volt.choose.size_steps import SearchParameters
     from volt.text.pretokenizer import PreTokenizer
     from volt.text.special_tokens import SpecialTokens
@@ -262,8 +262,8 @@ class ModelOptions:
 
     def model(self, rule: str) -> LanguageModel | None:
         """Return the model, if there is one. Raises ConfigError if the rule needs one."""
-        from volt.choose.language_model import LanguageModel
         from volt.choose.rules import SCALING
+        from volt.choose.scaling_law import LanguageModel
 
         if self.model_params is None and self.model_width is None:
             if rule == SCALING:

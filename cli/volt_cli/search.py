@@ -16,7 +16,7 @@ from volt.display import counted
 from volt.errors import CandidateError, ConfigError, VocabularyError, VoltError, shown
 from volt.urls import name_of, url_of
 from volt_cli.console import Phases, prepare_kernels, print_json, say, show
-from volt_cli.engines import Bounds, EngineOptions
+from volt_cli.engine_options import Bounds, EngineOptions
 from volt_cli.io import (
     check_one_for_stdout,
     check_place,
@@ -56,7 +56,7 @@ from volt_cli.search_sources import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from volt.choose.language_model import LanguageModel
+    from volt.choose.scaling_law import LanguageModel
     from volt.choose.search import SearchResult
     from volt.count.word_counts import WordCounts
     from volt.learn.candidates import Candidates
@@ -131,7 +131,7 @@ def search(
     Prints the size, why and how sure that is, ten of the measured sizes, and what every rule would pick. With
     --extend, a vocabulary grows: its ids stay, and new tokens follow them.
     """
-    from volt.count.named_files import named_files
+    from volt.count.file_arguments import named_files
     from volt.files.paths import check_readable
 
     if not corpus and sys.stdin.isatty():

@@ -17,7 +17,7 @@ from volt_cli.stream.opening import ConfigOptions
 
 if TYPE_CHECKING:
     from volt.stream.config.configuration import Configuration
-    from volt.stream.tasks.shard_folder import Manifest
+    from volt.stream.tasks.manifest import Manifest
 
 
 def _named(message: str) -> Path:

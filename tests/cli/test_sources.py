@@ -9,7 +9,7 @@ import pytest
 from commands import TEXT, Run, listed
 
 from volt.count.corpus import count_words
-from volt.count.named_files import named_files
+from volt.count.file_arguments import named_files
 from volt.count.word_counts import mix
 from volt.errors import ConfigError
 from volt.learn.parity import learn_parity, measure_parity

@@ -14,7 +14,7 @@ import pytest
 from commands import Done, Run
 from stream_commands import CONFIG, DEADLINE, Start, expected, finish, read_lines
 
-from volt.stream.examples import RECIPES
+from volt.stream.example_streams import RECIPES
 from volt.stream.running.checkpoint import load_state
 
 # What comes out

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pages import topics_comparison
 
-from volt.choose.language_model import LanguageModel
+from volt.choose.scaling_law import LanguageModel
 from volt.comparison.compare import compare
 from volt.comparison.tables import (
     FORMS,

@@ -16,7 +16,7 @@ from volt.comparison.texts import (
     sample_lines,
     unseen_characters,
 )
-from volt.count.named_files import source_paths
+from volt.count.file_arguments import source_paths
 from volt.count.word_counts import WordCounts
 from volt.errors import ConfigError, CorpusError
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volt.encode.chunks import Chunk, chunks_of, file_chunks
-from volt.kernels.memory import PADDING
+from volt.kernels.intrinsics import PADDING
 
 
 @settings(max_examples=examples(100), deadline=None)

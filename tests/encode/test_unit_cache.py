@@ -15,7 +15,7 @@ from volt.encode.batch_encoder import UnitCache, unit_encoder_of
 from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import CharacterClasses, UnitRule, classes_of, split_lines, unit_words
 from volt.encode.rendering import Rendering
-from volt.kernels.memory import PADDING
+from volt.kernels.intrinsics import PADDING
 from volt.kernels.unit_encoder import numbering
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN

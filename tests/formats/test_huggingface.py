@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from volt.encode.encoder import Encoder
 from volt.errors import OutputError, VocabularyError
 from volt.formats import huggingface
-from volt.formats.huggingface.foreign import remade
+from volt.formats.huggingface.pipeline_reading import remade
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens

@@ -16,7 +16,7 @@ from itertools import islice
 import volt
 from volt.kernels.warmup import JOBS, compile_kernels
 from volt.stream import Stream
-from volt.stream.examples import write_recipe
+from volt.stream.example_streams import write_recipe
 
 compile_kernels(*JOBS)
 kernels = {loop.place: loop.kernel for loops in JOBS.values() for loop in loops}

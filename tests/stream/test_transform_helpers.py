@@ -18,7 +18,7 @@ from volt.stream.transforms.line_edits import Repeat, joined_runs
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import check_fields, field_number
 from volt.stream.transforms.ordering import _is_tag
-from volt.stream.transforms.segmentations import JoinPieces, MorfessorEm, marked_where_none_is
+from volt.stream.transforms.random_segmentation import JoinPieces, MorfessorEm, marked_where_none_is
 from volt.stream.transforms.tags import Tag, Untag
 from volt.stream.transforms.transform import SharedCache, files, inverse, signature, special_tokens
 

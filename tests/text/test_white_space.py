@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from volt.kernels import memory, pretokenize
+from volt.kernels import intrinsics, pretokenize
 from volt.text.characters import SPLIT_CLASS, SPLIT_SPACE, WHITE_SPACE, ranges
 from volt.text.patterns.published import GPT2, GPT2_GROUPED
 from volt.text.pretokenizer import PreTokenizer
@@ -29,7 +29,7 @@ def test_white_space_is_what_python_and_the_engine_call_so() -> None:
 
 def test_compiled_code_knows_the_same_white_space() -> None:
     """What is white beyond ASCII, by the arithmetic of the loop that cuts there, is what the one list holds."""
-    white = [character for character in CHARACTERS[128:] if memory.is_white(ord(character))]
+    white = [character for character in CHARACTERS[128:] if intrinsics.is_white(ord(character))]
     assert white == [character for character in SPLIT_SPACE if not character.isascii()]
 
 

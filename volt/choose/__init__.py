@@ -8,7 +8,7 @@ from volt.lazy import lazy
 
 if TYPE_CHECKING:
     from volt.choose.exact_curve import muv_search as muv_search
-    from volt.choose.language_model import LanguageModel as LanguageModel
+    from volt.choose.scaling_law import LanguageModel as LanguageModel
     from volt.choose.search import SearchResult as SearchResult
     from volt.choose.size_steps import SearchParameters as SearchParameters
     from volt.choose.size_steps import SizeStep as SizeStep
@@ -20,7 +20,7 @@ __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
         "exact_curve": ("muv_search",),
-        "language_model": ("LanguageModel",),
+        "scaling_law": ("LanguageModel",),
         "search": ("SearchResult",),
         "size_steps": ("SearchParameters", "SizeStep"),
         "transport": ("Sinkhorn", "TransportPlan", "TransportProblem"),

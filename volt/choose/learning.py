@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from volt.choose.exact_curve import muv_search
-from volt.choose.language_model import LanguageModel
 from volt.choose.rules import ExactCurve
+from volt.choose.scaling_law import LanguageModel
 from volt.count.word_counts import WordCounts
 from volt.learn.bpe import learn_bpe
 from volt.learn.candidates import Candidates

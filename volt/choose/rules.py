@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.choose.criteria import knee
 from volt.choose.exact_curve import EntropyCurve
-from volt.choose.language_model import LanguageModel
+from volt.choose.scaling_law import LanguageModel
 from volt.choose.size_steps import SizeStep
 from volt.display import counted
 from volt.errors import ConfigError

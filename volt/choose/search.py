@@ -13,7 +13,6 @@ import numpy as np
 from volt import arguments
 from volt.arguments import shortened
 from volt.choose.exact_curve import EntropyCurve, muv_search
-from volt.choose.language_model import LanguageModel
 from volt.choose.rules import (
     DEFAULT,
     MEDIAN_COUNT,
@@ -25,6 +24,7 @@ from volt.choose.rules import (
     exact_readings,
     parse_rule,
 )
+from volt.choose.scaling_law import LanguageModel
 from volt.choose.size_steps import (
     SearchParameters,
     SizeStep,

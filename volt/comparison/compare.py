@@ -14,9 +14,9 @@ from typing import Any
 
 from volt import arguments
 from volt.choose.exact_curve import muv_search
-from volt.choose.language_model import LanguageModel
 from volt.choose.learning import learn_enough
 from volt.choose.rules import DEFAULT, as_rule, checked_model, parse_rule
+from volt.choose.scaling_law import LanguageModel
 from volt.choose.search import SearchResult, readable_cuts, search
 from volt.choose.search import sample_cuts as long_words
 from volt.choose.size_steps import SearchParameters, checked_parameters, default_sizes

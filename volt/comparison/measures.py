@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from volt.choose import criteria
 from volt.choose.criteria import Length
-from volt.choose.language_model import LanguageModel
+from volt.choose.scaling_law import LanguageModel
 
 Longs = NDArray[np.int64]
 

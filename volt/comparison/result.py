@@ -34,8 +34,8 @@ import numpy as np
 import polars as pl
 
 from volt.choose.criteria import Length, source_shares
-from volt.choose.language_model import LanguageModel
 from volt.choose.report import as_data as search_data
+from volt.choose.scaling_law import LanguageModel
 from volt.choose.search import SearchResult, entropy_curve
 from volt.comparison.measures import Cuts, Measures, Text, compared, measure
 from volt.comparison.size_studies import SampleCuts, Study

@@ -13,7 +13,7 @@ import polars as pl
 
 from volt import arguments
 from volt.count.corpus import count_words
-from volt.count.named_files import source_paths
+from volt.count.file_arguments import source_paths
 from volt.count.word_counts import WordCounts, as_counts
 from volt.display import counted
 from volt.errors import ConfigError

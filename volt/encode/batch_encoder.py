@@ -33,7 +33,7 @@ from volt.encode.pretokens import (
 from volt.encode.rendering import Rendering, places_of
 from volt.errors import ConfigError
 from volt.files.blocks import utf8_error
-from volt.files.buffers import Padded, PaddedMemory, aligned, longer
+from volt.files.padded_arrays import Padded, PaddedMemory, aligned, longer
 from volt.files.threads import available_cores, in_order
 from volt.text.characters import BYTE_TOKENS
 

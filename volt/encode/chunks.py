@@ -67,7 +67,7 @@ def chunks_of(
     first, numbers: see `Chunk`
     numbered: whether each chunk needs the number of its first line, for dropout
     """
-    from volt.kernels.memory import PADDING
+    from volt.kernels.intrinsics import PADDING
 
     view, start, mark, whole = memoryview(text), 0, bytes([separator]), Block("text", 1, 0, text, 0)
     while start < len(text):

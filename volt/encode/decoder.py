@@ -104,7 +104,7 @@ class Decoder:
     def _blocks(self, ids: Ids, offsets: Longs) -> Iterator[tuple[Longs, NDArray[np.uint8]]]:
         """Yield where each line's text ends, and the text, from 1 on. The next block overwrites it."""
         from volt.kernels.decode import expand_lines
-        from volt.kernels.memory import PADDING
+        from volt.kernels.intrinsics import PADDING
 
         out, ends, first = np.empty(BLOCK_SIZE + PADDING, np.uint8), np.empty(len(offsets) - 1, np.int64), 0
         while first < len(ends):
@@ -173,7 +173,7 @@ def _texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[bytes]:
 
 def _table(vocabulary: Vocabulary) -> TextTable:
     from volt.kernels.decode import LONG, SHORT, TextTable
-    from volt.kernels.memory import PADDING
+    from volt.kernels.intrinsics import PADDING
 
     encoded = list(_texts(vocabulary, vocabulary.pieces))
     sizes = [len(text) if len(text) <= SHORT else LONG for text in encoded]

@@ -11,9 +11,9 @@ import numpy as np
 
 from volt.kernels.arrays import ByteArray, FlagArray, IntArray, LongArray, ShortArray, TextArray
 from volt.kernels.columns import copy_bytes
+from volt.kernels.intrinsics import BLOCK as BLOCK
+from volt.kernels.intrinsics import load64, ones, store64, trailing_zeros, within
 from volt.kernels.jit import inlined, releasing
-from volt.kernels.memory import BLOCK as BLOCK
-from volt.kernels.memory import load64, ones, store64, trailing_zeros, within
 
 NO_CASE, CASED, UNCLEAR = 0, 1, 2  # results of `find_case`
 

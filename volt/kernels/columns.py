@@ -20,8 +20,8 @@ from volt.kernels.arrays import (
     TextArray,
     mixed,
 )
+from volt.kernels.intrinsics import BLOCK, load64, prefetch, store64, trailing_zeros, within
 from volt.kernels.jit import inlined, releasing
-from volt.kernels.memory import BLOCK, load64, prefetch, store64, trailing_zeros, within
 
 TAB, END = 9, 10
 _AHEAD = 8  # values that are prefetched into the cache

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import ByteArray, IntArray, KeyArray, LongArray, TextArray
+from volt.kernels.intrinsics import PADDING, load64, store64
 from volt.kernels.jit import loop, releasing
-from volt.kernels.memory import PADDING, load64, store64
 
 
 @releasing

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import ByteArray, IntArray, KeyArray, LongArray, LongTable, TextArray
+from volt.kernels.intrinsics import character, load64, store64, trailing_zeros, within
 from volt.kernels.jit import borrowing, inlined, releasing
-from volt.kernels.memory import character, load64, store64, trailing_zeros, within
 from volt.kernels.pretokenize import CARRIES, OPEN, PARTS, Cutter, cut_unit
 from volt.kernels.unit_encoder import (
     AFTER_BREAK,

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import ByteArray, IntArray, LongArray
+from volt.kernels.intrinsics import character, is_white
 from volt.kernels.jit import borrowing, inlined
-from volt.kernels.memory import character, is_white
 from volt.kernels.regex_cutting import SplitTables, find_words
 
 # How a unit is cut. The order matters: from METASPACE on, a "▁" stands for a space; from BYTES on, atoms are bytes.

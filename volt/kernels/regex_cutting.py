@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import ByteArray, IntArray, LongArray, TextArray
+from volt.kernels.intrinsics import character
 from volt.kernels.jit import borrowing, inlined, releasing
-from volt.kernels.memory import character
 
 REPLACEMENT = 0xFFFD
 _U0, _U1 = np.uint64(0), np.uint64(1)

@@ -21,8 +21,8 @@ from volt.kernels.arrays import (
     slot_of,
 )
 from volt.kernels.columns import copy_bytes, prefetch_ahead, same_bytes
+from volt.kernels.intrinsics import BLOCK, load64, ones, store64, trailing_zeros, within
 from volt.kernels.jit import inlined, releasing
-from volt.kernels.memory import BLOCK, load64, ones, store64, trailing_zeros, within
 
 SPACE = 0x20
 SPARE = 8  # bytes after the output that may be overwritten

@@ -12,8 +12,8 @@ import numpy as np
 from volt.kernels.apply_bpe import PieceRule, WordBuffers, encode_word, room_of
 from volt.kernels.arrays import ByteArray, IntArray, LongArray
 from volt.kernels.bpe_tables import Merges, no_spellings
+from volt.kernels.intrinsics import PADDING, character, load64, store64
 from volt.kernels.jit import borrowing, inlined
-from volt.kernels.memory import PADDING, character, load64, store64
 from volt.kernels.pretokenize import (
     APART,
     BYTES,

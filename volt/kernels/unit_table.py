@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import ByteArray, KeyArray, LongArray, TextArray
+from volt.kernels.intrinsics import PADDING, character, is_white, load64, prefetch, store64, trailing_zeros, within
 from volt.kernels.jit import borrowing, inlined, releasing
-from volt.kernels.memory import PADDING, character, is_white, load64, prefetch, store64, trailing_zeros, within
 from volt.kernels.regex_cutting import SplitTables, find_words
 
 # Unsigned indices skip the check for negative ones.

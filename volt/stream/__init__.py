@@ -33,10 +33,10 @@ from volt.lazy import lazy
 if TYPE_CHECKING:
     from volt.stream.checking.audit import Audit as Audit
     from volt.stream.checking.audit import audit as audit
+    from volt.stream.checking.joint_vocabulary import SubwordCounts as SubwordCounts
+    from volt.stream.checking.joint_vocabulary import count_subwords as count_subwords
     from volt.stream.checking.plan import Plan as Plan
     from volt.stream.checking.plan import plan as plan
-    from volt.stream.checking.subword_counts import SubwordCounts as SubwordCounts
-    from volt.stream.checking.subword_counts import count_subwords as count_subwords
     from volt.stream.checking.trace import DebugLine as DebugLine
     from volt.stream.checking.trace import Trace as Trace
     from volt.stream.checking.trace import debug as debug
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from volt.stream.mixing.schedule import Schedule as Schedule
     from volt.stream.reading.error_policy import ErrorPolicy as ErrorPolicy
     from volt.stream.reading.sampler import from_environment as from_environment
-    from volt.stream.reading.source import Checks as Checks
-    from volt.stream.reading.source import Source as Source
+    from volt.stream.reading.source_definition import Checks as Checks
+    from volt.stream.reading.source_definition import Source as Source
     from volt.stream.running.checkpoint import load_state as load_state
     from volt.stream.running.checkpoint import save_state as save_state
     from volt.stream.running.resharding import merge_states as merge_states
@@ -67,13 +67,13 @@ __getattr__, __dir__, __all__ = lazy(
     {
         "checking.audit": ("Audit", "audit"),
         "checking.plan": ("Plan", "plan"),
-        "checking.subword_counts": ("SubwordCounts", "count_subwords"),
+        "checking.joint_vocabulary": ("SubwordCounts", "count_subwords"),
         "checking.trace": ("DebugLine", "Trace", "debug", "trace"),
         "mixing.mixture": ("Mixture", "Sampling"),
         "mixing.schedule": ("Schedule",),
         "reading.error_policy": ("ErrorPolicy",),
         "reading.sampler": ("from_environment",),
-        "reading.source": ("Checks", "Source"),
+        "reading.source_definition": ("Checks", "Source"),
         "running.checkpoint": ("load_state", "save_state"),
         "running.resharding": ("merge_states",),
         "running.source_buffer": ("StreamBatch",),

@@ -261,7 +261,7 @@ def example(
 ) -> None:
     """Write a working configuration, with generated data."""
     from volt.display import LabelledText
-    from volt.stream.examples import RECIPES, write_recipe
+    from volt.stream.example_streams import RECIPES, write_recipe
 
     if name is None:
         show(*(LabelledText(f"{key:18}", recipe.about.split(" "), label_style="") for key, recipe in RECIPES.items()))

@@ -61,7 +61,7 @@ def vocabulary(
     """
     check_outputs({"output": out}, source.files)
     with loading():
-        from volt.stream.checking.subword_counts import count_subwords
+        from volt.stream.checking.joint_vocabulary import count_subwords
 
     phases = Phases(quiet=quiet)
     prepare_kernels(phases, "stream")
@@ -89,13 +89,13 @@ def cache(
     --prune removes those not used for --days, and those of files that are gone or have changed. Nothing is lost: files
     that are needed again are created again.
     """
-    from volt.stream.reading import shard_cache
+    from volt.stream.reading import index_cache
 
     if days is not None and not (prune and days >= 0 and math.isfinite(days)):
         raise ConfigError(f"--days {days:g}: needs --prune, and 0 or more days")
-    place = folder or shard_cache.default_cache()
-    freed = shard_cache.prune(place, days=_DAYS if days is None else days) if prune else 0
-    size = shard_cache.cache_size(place)
+    place = folder or index_cache.default_cache()
+    freed = index_cache.prune(place, days=_DAYS if days is None else days) if prune else 0
+    size = index_cache.cache_size(place)
     if as_json:
         print_json({"folder": str(place), "bytes": size, "freed": freed})
     else:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volt.errors import ConfigError
-from volt.stream.reading.source import Checks
+from volt.stream.reading.source_definition import Checks
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
 

@@ -15,8 +15,8 @@ from web_servers import web_server
 from volt.errors import StreamError
 from volt.files import remote
 from volt.stream import Source, Stream
+from volt.stream.reading.index_cache import prune
 from volt.stream.reading.open_source import open_source
-from volt.stream.reading.shard_cache import prune
 
 fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
 

@@ -8,7 +8,7 @@ import pytest
 
 from volt.errors import StreamError
 from volt.stream.reading import open_source
-from volt.stream.reading.source import Source
+from volt.stream.reading.source_definition import Source
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.case import Lower
 from volt.stream.transforms.tags import Tag

@@ -15,7 +15,7 @@ from volt.files.blocks import Block, read_blocks
 from volt.stream.config.configuration import parse_config
 from volt.stream.running.translation import Translation
 from volt.stream.transforms.choice import Choice, Variant
-from volt.stream.transforms.segmentations import JoinPieces, MorfessorEm
+from volt.stream.transforms.random_segmentation import JoinPieces, MorfessorEm
 from volt.stream.transforms.subwords import Decode, Encode
 from volt.stream.transforms.tags import Tag
 from volt.stream.transforms.transform import LoadedFiles, inverse, loaded

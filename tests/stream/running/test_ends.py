@@ -8,7 +8,7 @@ import pytest
 from streams import numbered, write_lines
 
 from volt.stream.mixing.schedule import Schedule, Weight
-from volt.stream.reading.source import Source
+from volt.stream.reading.source_definition import Source
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.filters import Length
 

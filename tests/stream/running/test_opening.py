@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from streams import numbered
 
 from volt.stream.config.configuration import load_config
-from volt.stream.reading.source import Source
+from volt.stream.reading.source_definition import Source
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.subwords import Encode

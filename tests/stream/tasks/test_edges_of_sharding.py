@@ -14,9 +14,9 @@ from sharding import bytes_of, mono_task, numbered, pair_task, shards_of, write
 from volt.errors import CorpusError, OutputError, StreamError
 from volt.files.atomic import write_atomic
 from volt.stream.reading.open_source import open_source
-from volt.stream.reading.source import Source
+from volt.stream.reading.source_definition import Source
 from volt.stream.tasks import sharding
-from volt.stream.tasks.shard_folder import read_manifest
+from volt.stream.tasks.manifest import read_manifest
 from volt.stream.tasks.sharding import shard
 from volt.stream.tasks.task import Input, Task, look_at
 

@@ -17,7 +17,7 @@ from sharding import bytes_of, lines_of, mono_task, numbered, pair_task, shards_
 import volt
 from volt.errors import ArgumentError, ConfigError, CorpusError, StreamError, VoltError
 from volt.stream.reading.open_source import open_source
-from volt.stream.reading.source import Source
+from volt.stream.reading.source_definition import Source
 from volt.stream.tasks import sharding
 from volt.stream.tasks.sharding import shard
 from volt.stream.tasks.task import Input, LineReader, Task

@@ -11,7 +11,7 @@ import pytest
 from sharding import numbered, pair_task, write
 
 from volt.errors import ConfigError, StreamError
-from volt.stream.tasks.shard_folder import read_manifest
+from volt.stream.tasks.manifest import read_manifest
 from volt.stream.tasks.sharding import shard
 from volt.stream.tasks.task import Input, Task
 

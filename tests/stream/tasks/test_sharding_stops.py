@@ -18,13 +18,13 @@ from sharding import bytes_of, mono_task, numbered, pair_task
 
 from volt.errors import ConfigError, OutputError, StreamError
 from volt.files.atomic import write_atomic
-from volt.stream.reading.shard_cache import locked
-from volt.stream.tasks import shard_folder, sharding, task_folder
-from volt.stream.tasks.shard_folder import read_manifest
+from volt.stream.reading.index_cache import locked
+from volt.stream.tasks import manifest, sharding, task_folder
+from volt.stream.tasks.manifest import read_manifest
 from volt.stream.tasks.sharding import shard
 from volt.stream.tasks.task import Input, Task
 
-WRITERS = (sharding, shard_folder, task_folder)  # that write files
+WRITERS = (sharding, manifest, task_folder)  # that write files
 
 
 class Made(NamedTuple):

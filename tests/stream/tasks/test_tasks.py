@@ -15,10 +15,10 @@ from streams import write_lines
 
 from volt.errors import ConfigError, StreamError
 from volt.stream.config.configuration import load_config, parse_config
-from volt.stream.config.models import ScheduleOptions, TaskOptions, TaskScheduleOptions
+from volt.stream.config.pydantic_models import ScheduleOptions, TaskOptions, TaskScheduleOptions
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.mixing.schedule import UNIT, Schedule, shares_of
-from volt.stream.reading.source import Source
+from volt.stream.reading.source_definition import Source
 from volt.stream.running.stream import Stream
 from volt.stream.tasks.task import Input
 from volt.stream.transforms.case import Lower, Upper

@@ -14,7 +14,7 @@ from volt.stream.config.schema import transform_schema
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.segmentations import DeterministicSegmentation, JoinPieces, MorfessorEm
+from volt.stream.transforms.random_segmentation import DeterministicSegmentation, JoinPieces, MorfessorEm
 from volt.stream.transforms.segmenters import read_model, read_table
 from volt.stream.transforms.tags import LangPrefixBoth, Tag
 from volt.stream.transforms.transform import LoadedFiles, Transform, loaded

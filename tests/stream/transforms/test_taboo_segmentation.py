@@ -15,7 +15,7 @@ from scipy.stats import chisquare
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.segmentations import disjoint, long_pieces, shares_of
+from volt.stream.transforms.random_segmentation import disjoint, long_pieces, shares_of
 from volt.stream.transforms.segmenters import UnigramLexicon
 from volt.stream.transforms.subwords import Decode
 from volt.stream.transforms.taboo_segmentation import MorfessorEmTaboo, MorfessorEmTabooReordered, Taboo

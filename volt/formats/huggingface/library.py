@@ -11,7 +11,7 @@ from typing import Any
 
 from volt.errors import ConfigError, VocabularyError, shown_path
 from volt.formats.gpt2 import BESIDE, merges_in
-from volt.formats.huggingface.pipeline import ENDED, vocab_without_ends
+from volt.formats.huggingface.pipeline_writing import ENDED, vocab_without_ends
 from volt.formats.huggingface.reading import read
 from volt.formats.huggingface.tokens import FILE
 from volt.formats.protocol import USUAL, Peer, needs

@@ -18,9 +18,18 @@ from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.formats import subword_nmt
 from volt.formats.gpt2 import BESIDE, MERGES, merges_in
-from volt.formats.huggingface import pipeline, tokens
-from volt.formats.huggingface.foreign import flat, losses, read_foreign, refuse
-from volt.formats.huggingface.pipeline import Json, Scheme
+from volt.formats.huggingface import tokens
+from volt.formats.huggingface.pipeline_reading import flat, losses, read_foreign, refuse
+from volt.formats.huggingface.pipeline_writing import (
+    ENDED,
+    Json,
+    Scheme,
+    has_ends,
+    normalizers,
+    pre_tokenizers,
+    sequence,
+    without_ends,
+)
 from volt.formats.huggingface.split_patterns import original
 from volt.formats.huggingface.tokens import CONFIG, FILE, MAP
 from volt.formats.protocol import located
@@ -48,7 +57,10 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
         return _read_merges_in(path)
     path = path / FILE if path.is_dir() else path
     data = tokens.load(path)
-    end, data = pipeline.ENDED if pipeline.has_ends(data) else SUFFIX, pipeline.without_ends(data)
+    end, data = (
+        ENDED if has_ends(data) else SUFFIX,
+        without_ends(data),
+    )
     with located(path):
         model = tokens.model_section(data)
         vocab, pairs = tokens.model_vocab(model), list(tokens.model_merges(model))
@@ -119,8 +131,8 @@ def own_scheme(data: Json, model: Json, *, users: tuple[str, ...], end: str = SU
     for marker, name, form, lower, result in product(markers, names, _FORMS, (False, True), dict.fromkeys((users, ()))):
         scheme = Scheme(marker, Normalizer(form, lower).name, name, result, end=end)
         if sections == (
-            pipeline.sequence("normalizers", pipeline.normalizers(scheme)),
-            pipeline.sequence("pretokenizers", pipeline.pre_tokenizers(scheme)),
+            sequence("normalizers", normalizers(scheme)),
+            sequence("pretokenizers", pre_tokenizers(scheme)),
         ):
             return scheme
     return None

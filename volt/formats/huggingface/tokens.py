@@ -14,8 +14,8 @@ from typing import Any
 
 from volt.errors import VocabularyError, quoted, shown_path
 from volt.files.small_files import decoded, read_bytes
-from volt.formats.huggingface.foreign import remade
-from volt.formats.huggingface.pipeline import Json, Scheme
+from volt.formats.huggingface.pipeline_reading import remade
+from volt.formats.huggingface.pipeline_writing import Json, Scheme
 from volt.formats.huggingface.split_patterns import ADDS_SPACE
 from volt.formats.protocol import MOST_DIGITS
 from volt.text.characters import BYTE_TOKENS, SUFFIX, atom_code

@@ -19,9 +19,18 @@ from pathlib import Path
 
 from volt.errors import VocabularyError, quoted
 from volt.files.atomic import new_folder, write_together
-from volt.formats.huggingface import pipeline
-from volt.formats.huggingface.foreign import remade
-from volt.formats.huggingface.pipeline import LONE_END, LONE_SPACE, Json, Scheme
+from volt.formats.huggingface.pipeline_reading import remade
+from volt.formats.huggingface.pipeline_writing import (
+    LONE_END,
+    LONE_SPACE,
+    Json,
+    Scheme,
+    decoders,
+    normalizers,
+    pre_tokenizers,
+    sequence,
+    with_ends,
+)
 from volt.formats.huggingface.reading import not_whole
 from volt.formats.huggingface.split_patterns import spelled
 from volt.formats.huggingface.tokens import CONFIG, FILE, MAP
@@ -229,7 +238,7 @@ def _tokenizer(vocabulary: Vocabulary) -> Json:
         "vocab": vocabulary.ids,
         "merges": [list(pair) for pair in merges_of(vocabulary)],
     }
-    model = model if scheme.end == SUFFIX else pipeline.with_ends(model)
+    model = model if scheme.end == SUFFIX else with_ends(model)
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
     flags |= {"normalized": scheme.normalizes_users, "special": False}
     lone = (scheme.end,) * scheme.ends_users + (PREFIX,) * (scheme.spaces_users and PREFIX in vocabulary.ids)
@@ -239,9 +248,9 @@ def _tokenizer(vocabulary: Vocabulary) -> Json:
         "truncation": None,
         "padding": None,
         "added_tokens": [{"id": model["vocab"][token], "content": token, **flags} for token in added],
-        "normalizer": pipeline.sequence("normalizers", pipeline.normalizers(scheme)),
-        "pre_tokenizer": pipeline.sequence("pretokenizers", pipeline.pre_tokenizers(scheme)),
+        "normalizer": sequence("normalizers", normalizers(scheme)),
+        "pre_tokenizer": sequence("pretokenizers", pre_tokenizers(scheme)),
         "post_processor": None,
-        "decoder": pipeline.sequence("decoders", pipeline.decoders(scheme, vocabulary.byte_fallback)),
+        "decoder": sequence("decoders", decoders(scheme, vocabulary.byte_fallback)),
         "model": model,
     }

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from volt.display import counted
 from volt.errors import ConfigError, VocabularyError, quoted, shown, shown_path
 from volt.files.small_files import read_bytes
-from volt.formats.huggingface.pipeline import Json
+from volt.formats.huggingface.pipeline_writing import Json
 from volt.formats.huggingface.tokens import load
 from volt.formats.protocol import HEAD_SIZE, MergeList, located
 from volt.formats.tiktoken.ranks import bytes_of, check_bytes, choose, looks_like, merges_of, read_ranks, vocabulary_of

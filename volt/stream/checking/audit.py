@@ -92,7 +92,7 @@ def audit(stream: Stream, *, epochs: int = 1, turns: int = 1_000_000, content: b
     content: also read every part and compare its lines with the files.
 
     >>> import tempfile
-    >>> from volt.stream.reading.source import Source
+    >>> from volt.stream.reading.source_definition import Source
     >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
     ...     _ = file.write(b"a\nb\nc\n") and file.flush()
     ...     audit(Stream([Source("letters", (file.name,), block_lines=2)]), epochs=3, content=True).exact

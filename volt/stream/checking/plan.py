@@ -132,7 +132,7 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
     seconds: how long to measure
 
     >>> import tempfile
-    >>> from volt.stream.reading.source import Source
+    >>> from volt.stream.reading.source_definition import Source
     >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
     ...     _ = file.write(b"a\nb\nc\n") and file.flush()
     ...     plan(Stream([Source("letters", (file.name,))]), at=12, seconds=0.01).sources["letters"].epochs

@@ -82,7 +82,7 @@ def trace(stream: Stream, numbers: Iterable[int], *, state: Mapping[str, Any] | 
     state: an earlier state to start from; by default the start of the stream
 
     >>> import tempfile
-    >>> from volt.stream.reading.source import Source
+    >>> from volt.stream.reading.source_definition import Source
     >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
     ...     _ = file.write(b"a\nb\nc\n") and file.flush()
     ...     [trace.line for trace in trace(Stream([Source("letters", (file.name,), shuffle="none")]), [0, 2])]
@@ -171,7 +171,7 @@ def debug(stream: Stream, *, n_lines: int = N_LINES) -> Iterator[DebugLine]:
     n_lines: the maximum number of lines of each source
 
     >>> import tempfile
-    >>> from volt.stream.reading.source import Source
+    >>> from volt.stream.reading.source_definition import Source
     >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
     ...     _ = file.write(b"a\nb\n") and file.flush()
     ...     list(debug(Stream([Source("letters", (file.name,), shuffle="none")]), n_lines=1))[0].text

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from volt.files.paths import exists
 from volt.stream.config.problems import Notes
 from volt.stream.config.yaml_document import Document, Place
-from volt.stream.reading.source import Source
+from volt.stream.reading.source_definition import Source
 
 if TYPE_CHECKING:
-    from volt.stream.config.models import BatchesOptions
+    from volt.stream.config.pydantic_models import BatchesOptions
     from volt.stream.config.sources import Sources
 
 _SECTION: Place = ("batches",)

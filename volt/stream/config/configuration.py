@@ -30,13 +30,13 @@ from volt.stream.config.yaml_document import Document
 from volt.stream.mixing.mixture import Mixture, Sampling
 from volt.stream.reading.error_policy import ErrorPolicy, check_quarantine
 from volt.stream.reading.shards import probable_pairs
-from volt.stream.reading.source import Source
+from volt.stream.reading.source_definition import Source
 from volt.stream.tasks.task import Split, Task
 from volt.stream.transforms.transform import LoadedFiles
 from volt.stream.transforms.transform import files as files_of
 
 if TYPE_CHECKING:
-    from volt.stream.config.models import StreamOptions
+    from volt.stream.config.pydantic_models import StreamOptions
 
 Ends = Literal["stop", "drop"]
 _NAMES = "give a list of names of tasks"
@@ -137,7 +137,7 @@ def _configuration(
     document: Document, split: Split = "train", names: Sequence[str] | None = None, *, check_files: bool = False,
     user_code: bool = True, use_shards: bool = True,
 ) -> Configuration:  # fmt: skip
-    from volt.stream.config.models import StreamOptions
+    from volt.stream.config.pydantic_models import StreamOptions
 
     arguments.choice(split, "split", get_args(Split))
     if names is not None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from volt.stream.config.models import FIELD, STEPS, ChoiceOptions, SourceOptions, StreamOptions
+from volt.stream.config.pydantic_models import FIELD, STEPS, ChoiceOptions, SourceOptions, StreamOptions
 from volt.stream.transforms.registry import TRANSFORMS
 
 FIELD_OPTIONS = ("fields", "field", "id_field", "if_cased", "from", "to")  # of transforms, where they are numbers

@@ -21,13 +21,13 @@ from volt.stream.config.yaml_document import Place
 from volt.stream.mixing.mixture import Sampling, shares
 from volt.stream.mixing.schedule import Schedule, Weight
 from volt.stream.reading.shards import bin_of, open_shard
-from volt.stream.reading.source import Checks, Source
+from volt.stream.reading.source_definition import Checks, Source
 from volt.stream.transforms.ordering import check_order
 from volt.stream.transforms.registry import TRANSFORMS
 from volt.stream.transforms.transform import LoadedFiles, Transform, loaded
 
 if TYPE_CHECKING:
-    from volt.stream.config.models import (
+    from volt.stream.config.pydantic_models import (
         EachOptions,
         Model,
         ReadingOptions,

@@ -21,13 +21,19 @@ from volt.stream.config.sources import Sources, schedule_of
 from volt.stream.config.yaml_document import Place
 from volt.stream.mixing.schedule import FOREVER, Schedule, Weight
 from volt.stream.reading.shards import bin_of
-from volt.stream.reading.source import Source
-from volt.stream.tasks.shard_folder import read_manifest
+from volt.stream.reading.source_definition import Source
+from volt.stream.tasks.manifest import read_manifest
 from volt.stream.tasks.task import SIDES, Input, Split, Task
 from volt.stream.transforms.transform import deterministic
 
 if TYPE_CHECKING:
-    from volt.stream.config.models import InputOptions, ScheduleOptions, StreamOptions, TaskOptions, TaskScheduleOptions
+    from volt.stream.config.pydantic_models import (
+        InputOptions,
+        ScheduleOptions,
+        StreamOptions,
+        TaskOptions,
+        TaskScheduleOptions,
+    )
 
 
 NAMES = ("src", "tgt")  # of the fields, as options of transforms may call them

@@ -27,8 +27,8 @@ from volt.files.indexed_dataset import BIN, HEAD, IDX, IndexedIds, dtype_of, ope
 from volt.files.limits import MAX_LINE, LongLineError, long_line_error
 from volt.files.paths import exists
 from volt.files.remote_files import local_copy
+from volt.stream.reading.index_cache import Index, cached_index
 from volt.stream.reading.shard import Facts, Shard, as_stream_errors, check_is_file, noted
-from volt.stream.reading.shard_cache import Index, cached_index
 from volt.stream.reading.text_shard import open_text
 from volt.stream.transforms.column import Column
 

@@ -19,8 +19,8 @@ from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE
 from volt.files.remote import has_ranges
 from volt.files.small_files import read_start
 from volt.files.utf8 import first_fault, is_utf8_array
+from volt.stream.reading.index_cache import Index, cached_index
 from volt.stream.reading.shard import Facts, Packing, Shard, as_stream_errors, noted, stamp_of
-from volt.stream.reading.shard_cache import Index, cached_index
 from volt.stream.transforms.column import Column, line_ends_of
 from volt.urls import url_of
 

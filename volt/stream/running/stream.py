@@ -21,7 +21,7 @@ from volt.stream.mixing.mixture import Sampling
 from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import OpenSource, open_source
 from volt.stream.reading.sampler import check_rank
-from volt.stream.reading.source import Source, check_names
+from volt.stream.reading.source_definition import Source, check_names
 from volt.stream.running.blocks import Address, Form
 from volt.stream.running.engine import Ends, Engine
 from volt.stream.running.processes import StartMethod

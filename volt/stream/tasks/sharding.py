@@ -31,7 +31,7 @@ from volt.files.atomic import write_atomic
 from volt.files.blocks import Block, checked_block
 from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE, checked_max_line
 from volt.files.threads import MOST_WORKERS, available_cores, in_order
-from volt.stream.tasks.shard_folder import (
+from volt.stream.tasks.manifest import (
     Compression,
     Manifest,
     ShardSettings,

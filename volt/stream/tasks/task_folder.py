@@ -29,8 +29,8 @@ from volt.errors import ConfigError, OutputError, StreamError, quoted, reason, s
 from volt.files.atomic import UNCHANGED, make_folder, write_atomic
 from volt.files.paths import mark_of
 from volt.files.temporary import sweep
-from volt.stream.reading.shard_cache import locked
-from volt.stream.tasks.shard_folder import (
+from volt.stream.reading.index_cache import locked
+from volt.stream.tasks.manifest import (
     MANIFEST,
     PROGRESS,
     Manifest,

@@ -12,7 +12,7 @@ import pytest
 
 from volt.errors import ConfigError, OutputError
 from volt.stream.config.configuration import load_config
-from volt.stream.examples import RECIPES, sentence_pairs, write_recipe
+from volt.stream.example_streams import RECIPES, sentence_pairs, write_recipe
 from volt.stream.running.stream import Stream
 from volt.vocabulary import Vocabulary
 

@@ -18,7 +18,7 @@ from volt.errors import ConfigError, StreamError
 from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import OpenSource, open_source, part_slices, read_part
 from volt.stream.reading.sampler import BlockRange, EpochLayout, Slice, parts, read_order
-from volt.stream.reading.source import Source
+from volt.stream.reading.source_definition import Source
 from volt.stream.running.blocks import Address, compute_block
 
 LINES = [f"line {i}\tZeile {i}" for i in range(100)]

@@ -55,7 +55,7 @@ class PaddedMemory:
         >>> text.size, text.data[: text.size].tobytes()
         (4, b'low\n')
         """
-        from volt.kernels.memory import PADDING
+        from volt.kernels.intrinsics import PADDING
 
         size = len(text)
         if padded and not isinstance(text, FileSpan):

@@ -18,7 +18,7 @@ from volt.stream.transforms import tokens
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.segmentations import DeterministicSegmentation, JoinPieces, MorfessorEm, Sentencepiece
+from volt.stream.transforms.random_segmentation import DeterministicSegmentation, JoinPieces, MorfessorEm, Sentencepiece
 from volt.stream.transforms.segmenters import read_model
 from volt.stream.transforms.tokens import Choices, WordTypes
 from volt.stream.transforms.transform import LineFault, LoadedFiles, Transform, deterministic, inverse, loaded

@@ -15,7 +15,7 @@ from streams import Make, write_lines
 from volt.errors import ConfigError
 from volt.formats.registry import guess_format, listed_pieces, read_vocabulary, write_vocabulary
 from volt.stream import Source, Stream
-from volt.stream.checking.subword_counts import count_subwords
+from volt.stream.checking.joint_vocabulary import count_subwords
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.line_edits import Documents
 from volt.stream.transforms.subwords import Encode

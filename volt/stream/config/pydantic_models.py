@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 from volt.files.limits import MAX_LINE
 from volt.files.threads import MOST_WORKERS
 from volt.stream.mixing.mixture import TEMPERATURE
-from volt.stream.reading.source import BLOCK_BYTES, BLOCK_LINES, SPLIT_LINES
+from volt.stream.reading.source_definition import BLOCK_BYTES, BLOCK_LINES, SPLIT_LINES
 
 STEPS, FIELD = "steps", "field"  # how the schema marks a list of transforms, and the number or name of a field
 

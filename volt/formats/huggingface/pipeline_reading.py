@@ -20,7 +20,7 @@ from typing import Any
 
 from volt.display import counted
 from volt.errors import ConfigError, VocabularyError, quoted
-from volt.formats.huggingface.pipeline import Json, Scheme, replace_step
+from volt.formats.huggingface.pipeline_writing import Json, Scheme, replace_step
 from volt.formats.huggingface.split_patterns import cut_name
 from volt.text.characters import ALPHABET, PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer

@@ -72,7 +72,7 @@ def count_subwords(
     progress: called with the number of counted lines
 
     >>> import tempfile
-    >>> from volt.stream.reading.source import Source
+    >>> from volt.stream.reading.source_definition import Source
     >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
     ...     _ = file.write(b"lo w lo\n") and file.flush()
     ...     count_subwords(Stream([Source("words", (file.name,))]), n_lines=2).table.rows()
