@@ -11,7 +11,7 @@ from volt.errors import ConfigError
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.mixing.schedule import Schedule, shares_of
 from volt.stream.transforms.batch import Batch, joined
-from volt.stream.transforms.choice import Choice, Variant, most_copies
+from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.column import Column, concatenated, holding_bytes
 from volt.stream.transforms.filters import needed_text
 from volt.stream.transforms.line_edits import Repeat, joined_runs
@@ -20,7 +20,7 @@ from volt.stream.transforms.options import check_fields, field_number
 from volt.stream.transforms.ordering import _is_tag
 from volt.stream.transforms.random_segmentation import JoinPieces, MorfessorEm, marked_where_none_is
 from volt.stream.transforms.tags import Tag, Untag
-from volt.stream.transforms.transform import SharedCache, files, inverse, signature, special_tokens
+from volt.stream.transforms.transform import SharedCache, files, inverse, max_copies, signature, special_tokens
 
 RNG = LineRng(1, 2)
 
@@ -54,7 +54,7 @@ def test_runs_of_lines_become_one() -> None:
 
 def test_copies_multiply_along_steps_and_not_across_variants() -> None:
     """The most lines that steps make of one is the product of the steps' numbers, of a choice the greatest."""
-    assert most_copies([Repeat(3), Choice((Variant(1.0, (Repeat(4),)), Variant(1.0)))]) == 12
+    assert max_copies([Repeat(3), Choice((Variant(1.0, (Repeat(4),)), Variant(1.0)))]) == 12
 
 
 def test_a_tag_is_taken_off_where_it_was_put() -> None:

@@ -17,9 +17,8 @@ from volt.errors import ConfigError
 from volt.files.limits import MAX_LINE, checked_max_line
 from volt.stream.mixing.schedule import Schedule, check_weight
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.choice import most_copies
 from volt.stream.transforms.column import Column, Longs, Mask, blank, lengths
-from volt.stream.transforms.transform import MOST_COPIES, Transform
+from volt.stream.transforms.transform import MOST_COPIES, Transform, max_copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +162,7 @@ class Source:
             f"shuffle={self.shuffle!r}: choose lines, outputs or none": self.shuffle not in get_args(Shuffle),
             f"paths is empty; {_PATHS}": not paths,
             f"its transforms turn one line into more than {MOST_COPIES:,} lines; remove or lower some `repeat`":
-                most_copies(steps) > MOST_COPIES,
+                max_copies(steps) > MOST_COPIES,
             f"{n_names} names and {n_paths} paths; give files for each field, or keys of tables":
                 n_names and not n_keys and n_paths % n_names,
             f"{n_names} names and {n_keys} keys; give as many": n_keys and n_keys != n_names,

@@ -8,7 +8,7 @@ r"""Random choice: each line goes through one of several variants.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -107,6 +107,10 @@ class Choice(ConfiguredTransform):
         return all(map(steps.keeps_lines, self._transforms))
 
     @property
+    def max_copies(self) -> int:
+        return max(steps.max_copies(variant.transforms) for variant in self.variants)
+
+    @property
     def _transforms(self) -> list[Transform]:
         return [transform for variant in self.variants for transform in variant.transforms]
 
@@ -132,13 +136,3 @@ def _through(part: Batch, variant: Variant, rng: LineRng) -> Batch:
         except LineFault as fault:
             raise LineFault({int(part.origins[index]): reason for index, reason in fault.reasons.items()}) from None
     return part
-
-
-def most_copies(transforms: Sequence[Transform]) -> int:
-    n = 1
-    for transform in transforms:
-        if isinstance(transform, Choice):
-            n *= max(most_copies(variant.transforms) for variant in transform.variants)
-        elif transform.name == "repeat":
-            n *= getattr(transform, "n", 1)
-    return n

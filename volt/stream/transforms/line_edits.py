@@ -99,4 +99,8 @@ class Repeat(ConfiguredTransform):
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         return batch.take(np.repeat(np.arange(len(batch)), self.n))
 
+    @property
+    def max_copies(self) -> int:
+        return self.n
+
     def deterministic(self) -> None: ...

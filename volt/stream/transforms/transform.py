@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from pathlib import Path
 from threading import RLock
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -37,6 +38,7 @@ class Transform(Protocol):
     joins_lines: a line of its result depends on neighbouring lines, so it receives whole blocks.
     keeps_lines: it returns one line for each input line, in order.
     decodes: it decodes its fields, so the encoding before it needs no inverse.
+    max_copies: the largest number of copies that it makes of a line; by default 1.
     changes: "spelling", "tokens" (their choice and order) or "pieces" (it makes them); see `check_order`.
 
     Optional methods:
@@ -169,6 +171,10 @@ def inverse(transforms: Iterable[Transform], decoded: Counter[int] | None = None
             elif left:
                 result.append(dataclasses.replace(step, fields=left))
     return tuple(result)
+
+
+def max_copies(transforms: Iterable[Transform]) -> int:
+    return prod(getattr(transform, "max_copies", 1) for transform in transforms)
 
 
 def special_tokens(transforms: Iterable[Transform]) -> tuple[str, ...]:
