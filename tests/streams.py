@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from volt.stream import Stream
-from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import LineFault
 

@@ -46,7 +46,7 @@ FOUND = {path.relative_to(ROOT).as_posix(): set(names(ast.parse(path.read_text(e
         ({"yaml.load", "yaml.unsafe_load", "yaml.full_load"}, set()),
         ({"import zipfile", "import tarfile", "shutil.unpack_archive"}, set()),
         ({"shell=", "os.system", "os.popen"}, set()),
-        ({"import subprocess"}, {"volt/comparison/training.py", "volt/kernels/warmup.py", MTDATA, WATCH}),
+        ({"import subprocess"}, {"volt/comparison/library_training.py", "volt/kernels/warmup.py", MTDATA, WATCH}),
         ({f"import {name}" for name in NETWORK}, {REMOTE, CLUSTER}),
     ],
     ids=["code", "pickle", "numpy", "yaml", "archives", "shell", "processes", "network"],

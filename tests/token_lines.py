@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 from splitmix import Drawn
 
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import Transform
 

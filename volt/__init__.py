@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from volt.learn.parity import learn_parity as learn_parity
     from volt.learn.parity import measure_parity as measure_parity
     from volt.stream import Stream as Stream
-    from volt.stream.tasks.sharding import shard as shard
+    from volt.stream.tasks.shard_writing import shard as shard
     from volt.text.special_tokens import SpecialTokens as SpecialTokens
     from volt.vocabulary import Vocabulary as Vocabulary
 
@@ -65,7 +65,7 @@ _import, __dir__, __all__ = lazy(
         "formats": ("read_vocabulary", "write_vocabulary"),
         "learn": ("Candidates", "learn_bpe", "learn_parity", "measure_parity", "replay_bpe"),
         "stream": ("Stream",),
-        "stream.tasks.sharding": ("shard",),
+        "stream.tasks.shard_writing": ("shard",),
         "text.special_tokens": ("SpecialTokens",),
         "vocabulary": ("Vocabulary",),
     },

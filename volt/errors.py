@@ -2,8 +2,8 @@
 
 Messages that several modules use are written here, so that they read alike everywhere.
 
-A message that names an argument and its value ends before it, and the error carries them as its `hint`: Python and the
-command line spell it differently.
+A message that would end with an argument and its value omits them. The error carries them as its `hint`, because Python
+and the command line spell them differently.
 
 >>> raise CorpusError("train.de:17: invalid UTF-8 byte 0xff; convert the file or pass", hint={"errors": "replace"})
 Traceback (most recent call last):

@@ -48,7 +48,7 @@ def shard(
     """
     with loading():
         from volt.stream.config.configuration import load_config
-        from volt.stream.tasks.sharding import shard
+        from volt.stream.tasks.shard_writing import shard
         from volt.stream.transforms.user_file import lead_descriptor
 
     config, phases = source.config, Phases(quiet=quiet)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from streams import write_lines
 
 from volt.batches import ByPacks, ByTokens, SampleFormat, Samples, Steps, collate
-from volt.batches.progress import Counted, Progress, Report
+from volt.batches.throughput import Counted, Progress, Report
 from volt.errors import ConfigError, OutputError, VoltError
 from volt.stream import Source, Stream
 

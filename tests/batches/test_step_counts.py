@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volt.batches import Samples, collate, collate_packed
-from volt.batches.progress import Totals, counts_of
+from volt.batches.throughput import Totals, counts_of
 from volt.errors import ConfigError
 
 FIELD = st.lists(st.integers(2, 9), max_size=6).map(lambda ids: [*ids, 1])

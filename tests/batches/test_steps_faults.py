@@ -14,11 +14,11 @@ from steps_of_streams import PACK_RULE, PAIRS, TEXTS, TOKEN_RULE, TOKENS, bits, 
 from streams import deadline, write_lines
 
 from volt.batches import ByPacks, ByTokens, Layout, SampleFormat, Steps
-from volt.batches.windows import bits_of
+from volt.batches.batching_windows import bits_of
 from volt.errors import ConfigError, StreamError, VoltError
 from volt.files.threads import patiently
 from volt.stream import Source, Stream
-from volt.stream.running.stored_values import checksum
+from volt.stream.running.state_checks import checksum
 
 State = dict[str, Any]
 

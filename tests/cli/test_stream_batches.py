@@ -13,8 +13,8 @@ from screens import printed, too_wide
 from streams import write_lines
 
 from volt import Vocabulary
-from volt.batches.progress import Report, Totals
 from volt.batches.steps import Steps
+from volt.batches.throughput import Report, Totals
 from volt_cli.stream.batches import BatchReport, BatchRow, Paced, summary_parts
 
 CONFIG = """\

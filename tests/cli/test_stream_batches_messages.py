@@ -14,8 +14,8 @@ from screens import printed
 from streams import write_lines
 
 from volt import Vocabulary
-from volt.batches.progress import Report
 from volt.batches.steps import Steps
+from volt.batches.throughput import Report
 from volt_cli.stream.batches import BatchRow, Paced
 
 CONFIG = """\

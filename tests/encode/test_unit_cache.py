@@ -16,7 +16,7 @@ from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import CharacterClasses, UnitRule, classes_of, split_lines, unit_words
 from volt.encode.rendering import Rendering
 from volt.kernels.intrinsics import PADDING
-from volt.kernels.unit_encoder import numbering
+from volt.kernels.new_unit import numbering
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN
 from volt.vocabulary import Vocabulary

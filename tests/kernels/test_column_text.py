@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.case import Lower, Title, Upper, has_case, titled
 from volt.stream.transforms.column import Column
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.tags import surrounded
 

@@ -10,10 +10,10 @@ import pytest
 from volt.errors import ConfigError
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.mixing.schedule import Schedule, shares_of
-from volt.stream.transforms.batch import Batch, joined
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.column import Column, concatenated, holding_bytes
 from volt.stream.transforms.filters import needed_text
+from volt.stream.transforms.line_batch import Batch, joined
 from volt.stream.transforms.line_edits import Repeat, joined_runs
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import check_fields, field_number

@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from volt.batches.packing import Packs as Packs
     from volt.batches.packing import cut_samples as cut_samples
     from volt.batches.packing import pack as pack
-    from volt.batches.progress import Counted as Counted
-    from volt.batches.progress import Progress as Progress
-    from volt.batches.progress import Report as Report
-    from volt.batches.progress import Totals as Totals
     from volt.batches.samples import Parts as Parts
     from volt.batches.samples import SampleFormat as SampleFormat
     from volt.batches.samples import Samples as Samples
     from volt.batches.samples import joined_samples as joined_samples
     from volt.batches.samples import taken_samples as taken_samples
     from volt.batches.steps import Steps as Steps
+    from volt.batches.throughput import Counted as Counted
+    from volt.batches.throughput import Progress as Progress
+    from volt.batches.throughput import Report as Report
+    from volt.batches.throughput import Totals as Totals
     from volt.batches.token_batching import Dealt as Dealt
     from volt.batches.token_batching import TokenBatches as TokenBatches
     from volt.batches.token_batching import deal as deal
@@ -51,7 +51,7 @@ __getattr__, __dir__, __all__ = lazy(
         "collation": ("Layout", "collate", "collate_packed", "to_torch"),
         "numbering": ("Numbering",),
         "packing": ("Pack", "Packs", "cut_samples", "pack"),
-        "progress": ("Counted", "Progress", "Report", "Totals"),
+        "throughput": ("Counted", "Progress", "Report", "Totals"),
         "samples": ("Parts", "SampleFormat", "Samples", "joined_samples", "taken_samples"),
         "steps": ("Steps",),
         "token_batching": ("Dealt", "TokenBatches", "deal", "padding_share", "token_batches"),

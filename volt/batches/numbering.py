@@ -140,7 +140,7 @@ def _of_list(tokens: list[str], name: str) -> Numbering:
 
 
 def _of_model(path: Path, data: bytes) -> Numbering:
-    from volt.stream.transforms.sentencepiece import SpmEncode, processor_of
+    from volt.stream.transforms.spm import SpmEncode, processor_of
     from volt.stream.transforms.transform import LoadedFiles
 
     processor = processor_of(path, data)
@@ -152,7 +152,7 @@ def _of_model(path: Path, data: bytes) -> Numbering:
 
 
 def _transformed(transform: Transform, column: Column) -> Column:
-    from volt.stream.transforms.batch import Batch
+    from volt.stream.transforms.line_batch import Batch
     from volt.stream.transforms.line_rng import LineRng
 
     return transform(Batch((column,), None, np.arange(len(column))), LineRng(0, 0)).column(1)

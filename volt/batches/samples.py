@@ -16,8 +16,8 @@ from volt.display import counted
 from volt.encode.batch_encoder import Encoded
 from volt.errors import ConfigError, StreamError, quoted
 from volt.stream.running.source_buffer import StreamBatch
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column, concatenated, frozen
+from volt.stream.transforms.line_batch import Batch
 
 
 class Parts(NamedTuple):

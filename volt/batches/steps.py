@@ -21,16 +21,16 @@ import numpy as np
 
 from volt import arguments
 from volt.batches.batch_sampler import ByPacks, ByTokens
+from volt.batches.batching_windows import LineRun, Size, StepsState, Window, Windows, configuration_of
 from volt.batches.collation import Layout
-from volt.batches.progress import Totals, counts_of
 from volt.batches.samples import SampleFormat
-from volt.batches.windows import LineRun, Size, StepsState, Window, Windows, configuration_of
+from volt.batches.throughput import Totals, counts_of
 from volt.display import counted
 from volt.errors import ConfigError, StreamError
 from volt.files.threads import can_wait, next_in_thread, patiently
 from volt.stream.reading.sampler import check_rank
 from volt.stream.running.checkpoint import differences
-from volt.stream.running.stored_values import refusal
+from volt.stream.running.state_checks import refusal
 from volt.stream.running.stream import Stream
 from volt.stream.tasks.task import Split
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _serving_costs(result: SearchResult, steps: Sequence[SizeStep]) -> Iterator[tuple[float, float | None]]:
-    """Yield the pieces per byte of text, spaces included, at each size, and the language model's operations."""
+    """Yield, for each size, the pieces and the language model's operations per byte of text, spaces included."""
     n_bytes, model = text_bytes(result.candidates.counts), result.model
     for step in steps:
         n_tokens = step.n_pieces / n_bytes

@@ -34,9 +34,9 @@ _Entry = tuple[int, int, int]  # pieces more, pieces, − number of a token
 class Drops:
     """The tokens of a vocabulary while some are dropped, at first none. `MergeTables` numbers them.
 
-    retained: whether each is a token;  in_use: whether each is a token, or a merge makes it on the way to one
-    first_parts, parts: the two that each is split back into; all that any merge makes it from
-    needs: how many others in use are merged from it;  closed: whether these need it as a token
+    retained: whether each is a token;  in_use: whether each is a token, or an intermediate result of merges
+    first_parts: the two that each splits into again;  parts: both sides of every merge that makes it
+    needs: how many others in use are merged from it;  closed: whether a token that others need must stay
     """
 
     def __init__(

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from volt.files.padded_arrays import PaddedMemory, aligned, longer
+from volt.files.loop_memory import PaddedMemory, aligned, longer
 from volt.text.characters import SPACE, SPLIT_SPACE, ascii_bytes, bits_of
 from volt.text.patterns.published import GPT2
 from volt.text.patterns.splitter import Split, Splitter, WordCutter

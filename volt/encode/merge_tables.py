@@ -231,7 +231,7 @@ class MergeTables:
         return encode_words(atoms, ends, merges, self.rule, dropout, np.array([state]))
 
     def spell(self, symbol: int) -> tuple[str, ...]:
-        """Return the pieces of a symbol: several for bytes, and for a user token that ends a word."""
+        """Return the pieces of a symbol: several if byte tokens spell it, or if it is a user token that ends a word."""
         if symbol >= 0 and (self.retained[symbol] or not self.vocabulary.byte_fallback):
             return (self.tokens[symbol],)
         code = -1 - symbol if symbol < 0 else self.codes[symbol]

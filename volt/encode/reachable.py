@@ -100,7 +100,7 @@ Trial = Callable[[Form], list[str]]
 
 
 def trials(vocabulary: Vocabulary) -> Iterator[Trial]:
-    """Yield functions that put a form into lines, the likeliest first."""
+    """Yield functions from a form to lines that may produce it, the likeliest first."""
     contexts = ("", *neighbours(vocabulary))
     yield partial(_alone, vocabulary)
     pairs = [*product(contexts, contexts)][1:]

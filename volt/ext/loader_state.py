@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
 from volt import arguments
-from volt.batches.windows import FORMAT as STEPS
+from volt.batches.batching_windows import FORMAT as STEPS
 from volt.errors import StreamError
 from volt.stream.running.state import FORMAT as LINES
-from volt.stream.running.stored_values import check_checksum, checksum
+from volt.stream.running.state_checks import check_checksum, checksum
 
 VERSION = 1
 _REMEDY = "give what state_dict() returns, or the state of a batch"

@@ -41,8 +41,8 @@ except ImportError:
     raise missing("torch", extra="torch") from None
 
 
-_RELOAD = "load_state_dict() the state to resume from"
-_STATE_OF = "where a loader's state was loaded, dataset.load_state_dict(StreamDataset.state_of(it)) instead"
+_RELOAD = "resume with dataset.load_state_dict(state)"
+_STATE_OF = "for a state from a loader, with dataset.load_state_dict(StreamDataset.state_of(state))"
 _STALE = "the dataset has been iterated again, or has loaded a state; make a new iterator"
 _NO_OPTIONS = {"self", "path", "options", "sources", "rank", "world", "files"}
 
@@ -152,7 +152,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             raise StreamError(f"{message}; set epoch=… to end iterations after a number of steps, or {_RELOAD}")
         elif is_elsewhere:
             message = "the workers that read this dataset have ended; set persistent_workers=True, or repeat=True to"
-            raise StreamError(f"{message} start again each time, or {_RELOAD}: {_STATE_OF}")
+            raise StreamError(f"{message} start again each time, or {_RELOAD}; {_STATE_OF}")
         if info is not None and not is_elsewhere:
             self._notes.mark = mark
         worker = None if info is None else (info.id, info.num_workers)

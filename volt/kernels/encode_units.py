@@ -1,4 +1,4 @@
-"""Bytes → the values of their units, in one loop. Most units cost one row of the table, and no look at their bytes.
+"""Bytes → the values of their units, in one loop. Most units need one table look-up; their bytes are not compared.
 
     end found ---> waits in the ring ---> row is looked at ---+--- has values ----------------> they are written
                                                  ^            +--- open, and text follows ----> they are written
@@ -10,7 +10,8 @@
                                                  +--- row is entered <--- encoded now: it has values, is open, or is
                                                                           pending, where Python must encode it
 
-After DONE, volt.encode.batch_encoder encodes pending units in Python and starts anew; else it lengthens the full array.
+After DONE, volt.encode.batch_encoder encodes pending units in Python and starts anew; after another status it lengthens
+the array that is full.
 """
 
 from typing import Any, NamedTuple
@@ -20,8 +21,7 @@ import numpy as np
 from volt.kernels.arrays import ByteArray, IntArray, KeyArray, LongArray, LongTable, TextArray
 from volt.kernels.intrinsics import character, load64, store64, trailing_zeros, within
 from volt.kernels.jit import borrowing, inlined, releasing
-from volt.kernels.pretokenize import CARRIES, OPEN, PARTS, Cutter, cut_unit
-from volt.kernels.unit_encoder import (
+from volt.kernels.new_unit import (
     AFTER_BREAK,
     HOLDS_IRREGULAR,
     IRREGULAR,
@@ -37,6 +37,7 @@ from volt.kernels.unit_encoder import (
     enter_unit,
     write_words,
 )
+from volt.kernels.pretokenize import CARRIES, OPEN, PARTS, Cutter, cut_unit
 from volt.kernels.unit_table import FIRST, UnitRows, find_row, slot_shift, wait_for_row
 from volt.kernels.unit_table import RING as RING
 

@@ -222,7 +222,7 @@ def without(
 def traced(
     words: Words, parts: Ints, results: Ints, report: Report | None, *, one_by_one: bool = False
 ) -> Replacements:
-    """Return the replacements of encoding as merges are added in turn."""
+    """Return how often each merge applies in encoding, as merges are added one by one."""
     from volt.kernels.apply_bpe import trace
     from volt.kernels.bpe_tables import MOST, ranked_merges
 

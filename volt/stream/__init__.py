@@ -50,14 +50,14 @@ if TYPE_CHECKING:
     from volt.stream.reading.source_definition import Source as Source
     from volt.stream.running.checkpoint import load_state as load_state
     from volt.stream.running.checkpoint import save_state as save_state
-    from volt.stream.running.resharding import merge_states as merge_states
+    from volt.stream.running.merging_states import merge_states as merge_states
     from volt.stream.running.source_buffer import StreamBatch as StreamBatch
     from volt.stream.running.stream import Stream as Stream
     from volt.stream.running.summary import Summary as Summary
     from volt.stream.running.summary import VirtualEpoch as VirtualEpoch
     from volt.stream.running.translation import Translation as Translation
-    from volt.stream.transforms.batch import Batch as Batch
     from volt.stream.transforms.column import Column as Column
+    from volt.stream.transforms.line_batch import Batch as Batch
     from volt.stream.transforms.line_rng import LineRng as LineRng
     from volt.stream.transforms.transform import LineFault as LineFault
     from volt.stream.transforms.transform import Transform as Transform
@@ -75,12 +75,12 @@ __getattr__, __dir__, __all__ = lazy(
         "reading.sampler": ("from_environment",),
         "reading.source_definition": ("Checks", "Source"),
         "running.checkpoint": ("load_state", "save_state"),
-        "running.resharding": ("merge_states",),
+        "running.merging_states": ("merge_states",),
         "running.source_buffer": ("StreamBatch",),
         "running.stream": ("Stream",),
         "running.summary": ("Summary", "VirtualEpoch"),
         "running.translation": ("Translation",),
-        "transforms.batch": ("Batch",),
+        "transforms.line_batch": ("Batch",),
         "transforms.column": ("Column",),
         "transforms.line_rng": ("LineRng",),
         "transforms.transform": ("LineFault", "Transform"),

@@ -1,6 +1,6 @@
 """`volt stream batches`: the steps of a trainer, run without one.
 
->>> from volt.batches.progress import Report
+>>> from volt.batches.throughput import Report
 >>> [Paced(Report(tokens=10, seconds=2.0), n_windows).speed for n_windows in (1, 2)]
 [None, 5.0]
 """
@@ -31,8 +31,8 @@ from volt_cli.stream.output import MOST_STATE, Force, Signals, check_files, chec
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
-    from volt.batches.progress import Report, Totals
     from volt.batches.steps import Steps
+    from volt.batches.throughput import Report, Totals
 
 
 _HEADS = ("step", "sentences", "tokens", "padding", "longest", "tokens/s")
@@ -254,7 +254,7 @@ class _Run:
         self, steps: Steps, n: int, *, every: int | None, signals: Signals, began: float, requested: float,
         shows_rows: bool,
     ) -> None:  # fmt: skip
-        from volt.batches.progress import Progress
+        from volt.batches.throughput import Progress
 
         self._steps, self._n, self._every, self._signals = steps, n, every, signals
         self._began, self._requested, self._shows_rows = began, requested, shows_rows

@@ -114,7 +114,7 @@ def merge_states(
     N prints the number.
     """
     from volt.stream.running.checkpoint import load_state, save_state
-    from volt.stream.running.resharding import merge_states, rank_state
+    from volt.stream.running.merging_states import merge_states, rank_state
     from volt.stream.running.state import State
 
     check_places([out], states)

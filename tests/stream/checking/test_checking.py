@@ -19,7 +19,7 @@ from volt.stream.reading.open_source import OpenSource
 from volt.stream.reading.sampler import parts
 from volt.stream.reading.shards import open_pair
 from volt.stream.reading.tables import open_table
-from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 
 

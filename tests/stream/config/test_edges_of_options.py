@@ -22,7 +22,7 @@ SOURCES = "sources: {s: {path: a.tsv}}\n"
     [
         ({"seed": -1}, "seed is -1; give 0 or more"),
         ({"recall": -1}, "recall is -1; give 0 or more"),
-        ({"time_limit": 0}, "time_limit=0: give seconds, more than 0, or None"),
+        ({"time_limit": 0}, "time_limit=0: give seconds above 0, or None"),
         ({"time_limit": float("nan")}, "time_limit=nan: give seconds"),
         ({"time_limit": float("inf")}, "time_limit=inf: give seconds"),
     ],

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from volt.errors import ConfigError
 from volt.stream.reading.source_definition import Checks
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
+from volt.stream.transforms.line_batch import Batch
 
 LINES = st.lists(st.text(st.sampled_from("ab\t\t \u00a0é😀"), max_size=12), max_size=8)
 LIMIT = st.one_of(st.none(), st.integers(1, 4))

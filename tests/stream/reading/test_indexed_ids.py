@@ -21,8 +21,8 @@ from volt.stream.config.configuration import load_config
 from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.shards import IdShard, open_id_shard, open_pair, open_shard
 from volt.stream.tasks.task import look_at
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.subwords import StripEos
 from volt.stream.transforms.transform import LineFault

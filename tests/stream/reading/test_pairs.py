@@ -18,7 +18,7 @@ from volt.stream.reading.sampler import BlockRange
 from volt.stream.reading.shard import shifting_lines
 from volt.stream.reading.shards import PairShard, open_pair, probable_pairs
 from volt.stream.reading.source_definition import Source
-from volt.stream.running.blocks import Address, compute_block
+from volt.stream.running.block_computation import Address, compute_block
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r"), max_size=5)
 

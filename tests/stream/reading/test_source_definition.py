@@ -19,7 +19,7 @@ from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import OpenSource, open_source, part_slices, read_part
 from volt.stream.reading.sampler import BlockRange, EpochLayout, Slice, parts, read_order
 from volt.stream.reading.source_definition import Source
-from volt.stream.running.blocks import Address, compute_block
+from volt.stream.running.block_computation import Address, compute_block
 
 LINES = [f"line {i}\tZeile {i}" for i in range(100)]
 TEXT = "".join(line + "\n" for line in LINES).encode()

@@ -18,7 +18,7 @@ from volt.stream import Batch, Checks, ErrorPolicy, LineFault, LineRng, Source
 from volt.stream.reading.error_policy import Fault
 from volt.stream.reading.open_source import OpenSource, open_source
 from volt.stream.reading.sampler import BlockRange
-from volt.stream.running.blocks import FIRST, Address, compute_block, n_chunks, rows_of
+from volt.stream.running.block_computation import FIRST, Address, compute_block, n_chunks, rows_of
 from volt.stream.transforms.transform import Transform, signature
 
 

@@ -17,9 +17,9 @@ from streams import numbered
 
 from volt.stream import Source, Stream
 from volt.stream.running import engine
-from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.sentencepiece import SpmEncode
+from volt.stream.transforms.spm import SpmEncode
 from volt.stream.transforms.transform import SharedCache, is_compiled
 
 

@@ -18,7 +18,7 @@ from volt.errors import ConfigError, StreamError
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.reading.sampler import BlockRange, Remains, joined, parts
 from volt.stream.running.checkpoint import refuse_difference
-from volt.stream.running.resharding import continued, merge_states, rank_state
+from volt.stream.running.merging_states import continued, merge_states, rank_state
 from volt.stream.running.state import Cursor, State
 
 Output = tuple[int, int, int]  # epoch, line, number among the outputs of the line

@@ -13,7 +13,7 @@ from streams import Drop, Make, numbered, write_lines
 from volt.errors import StreamError
 from volt.stream import Source
 from volt.stream.running.checkpoint import load_state
-from volt.stream.running.stored_values import checksum
+from volt.stream.running.state_checks import checksum
 
 
 @pytest.mark.parametrize(

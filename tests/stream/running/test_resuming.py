@@ -16,7 +16,7 @@ from streams import Drop, Make, Pair, Repeat, deadline, numbered
 from volt.errors import StreamError
 from volt.stream import Schedule, Source
 from volt.stream.running.checkpoint import load_state, save_state
-from volt.stream.running.resharding import merge_states
+from volt.stream.running.merging_states import merge_states
 
 
 def test_a_stream_goes_on_from_every_place(make: Make) -> None:

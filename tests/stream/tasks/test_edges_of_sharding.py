@@ -15,9 +15,9 @@ from volt.errors import CorpusError, OutputError, StreamError
 from volt.files.atomic import write_atomic
 from volt.stream.reading.open_source import open_source
 from volt.stream.reading.source_definition import Source
-from volt.stream.tasks import sharding
+from volt.stream.tasks import shard_writing
 from volt.stream.tasks.manifest import read_manifest
-from volt.stream.tasks.sharding import shard
+from volt.stream.tasks.shard_writing import shard
 from volt.stream.tasks.task import Input, Task, look_at
 
 
@@ -84,7 +84,7 @@ def test_a_full_disk_says_that_a_second_run_goes_on(
         patch.setattr(sharding, "write_atomic", _FullDisk(3))
         with pytest.raises(OutputError, match=r"left on device; make room, or .*; a second run continues after"):
             shard([task], tmp_path / "s", workers=1)
-    seen, written = list[int](), sharding._write_shard
+    seen, written = list[int](), shard_writing._write_shard
 
     def seeing(work: Any, number: int, *rest: Any) -> Any:
         seen.append(number)

@@ -18,8 +18,8 @@ import volt
 from volt.errors import ArgumentError, ConfigError, CorpusError, StreamError, VoltError
 from volt.stream.reading.open_source import open_source
 from volt.stream.reading.source_definition import Source
-from volt.stream.tasks import sharding
-from volt.stream.tasks.sharding import shard
+from volt.stream.tasks import shard_writing
+from volt.stream.tasks.shard_writing import shard
 from volt.stream.tasks.task import Input, LineReader, Task
 
 STARTS = {"zstd": b"\x28\xb5\x2f\xfd", "gz": b"\x1f\x8b", "none": b"big"}
@@ -43,7 +43,7 @@ def test_pairs_stay_pairs_in_every_shard(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compress", STARTS)
 def test_bytes_do_not_depend_on_workers(
-    tmp_path: Path, compress: sharding.Compression, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, compress: shard_writing.Compression, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One, two or five threads write the same; so does a second run elsewhere. Chunks are small here, and many."""
     monkeypatch.setattr(sharding, "CHUNK_BYTES", 500)

@@ -9,7 +9,7 @@ from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.stream.tasks.sharding import dealt, in_a_row, mixed_chunks, mixed_order, number_of_shards
+from volt.stream.tasks.shard_writing import dealt, in_a_row, mixed_chunks, mixed_order, number_of_shards
 
 few = st.lists(st.integers(0, 30), min_size=1, max_size=4).filter(any)
 

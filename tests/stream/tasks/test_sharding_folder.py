@@ -12,7 +12,7 @@ from sharding import numbered, pair_task, write
 
 from volt.errors import ConfigError, StreamError
 from volt.stream.tasks.manifest import read_manifest
-from volt.stream.tasks.sharding import shard
+from volt.stream.tasks.shard_writing import shard
 from volt.stream.tasks.task import Input, Task
 
 

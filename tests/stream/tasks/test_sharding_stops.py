@@ -19,9 +19,9 @@ from sharding import bytes_of, mono_task, numbered, pair_task
 from volt.errors import ConfigError, OutputError, StreamError
 from volt.files.atomic import write_atomic
 from volt.stream.reading.index_cache import locked
-from volt.stream.tasks import manifest, sharding, task_folder
+from volt.stream.tasks import manifest, shard_writing
 from volt.stream.tasks.manifest import read_manifest
-from volt.stream.tasks.sharding import shard
+from volt.stream.tasks.shard_writing import shard
 from volt.stream.tasks.task import Input, Task
 
 WRITERS = (sharding, manifest, task_folder)  # that write files
@@ -130,7 +130,7 @@ def test_shards_that_are_there_are_kept(tmp_path: Path, monkeypatch: pytest.Monk
 
 def _written_shards(patch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of the shards that are written from now on."""
-    seen, write = list[int](), sharding._write_shard
+    seen, write = list[int](), shard_writing._write_shard
 
     def written(work: Any, number: int, *rest: Any) -> Any:
         seen.append(number)
@@ -188,7 +188,7 @@ def test_inputs_are_not_written_over(tmp_path: Path) -> None:
 
 def test_an_input_that_changes_meanwhile_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is finished that is not of one text."""
-    task, looked = mono_task(tmp_path, {"a": numbered("a", 9)}), sharding._plan
+    task, looked = mono_task(tmp_path, {"a": numbered("a", 9)}), shard_writing._plan
 
     def change(*given: Any) -> Any:
         with open(tmp_path / "a", "ab") as file:
@@ -204,15 +204,15 @@ def test_an_input_that_changes_meanwhile_is_told(tmp_path: Path, monkeypatch: py
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from volt.stream.tasks import sharding
+from volt.stream.tasks import shard_writing
 from volt.stream.tasks.task import Input, Task
-sharding.CHUNK_BYTES = 200
+shard_writing.CHUNK_BYTES = 200
 folder = Path(sys.argv[1])
 inputs = tuple(Input(n, tuple((s, str(folder / f"{n}.{s}")) for s in ("src", "tgt"))) for n in ("a", "b"))
 def progress(step, done, total):
     if step == "shard" and done > 40:
         os.kill(os.getpid(), signal.SIGKILL)
-sharding.shard([Task("de_en", "para", inputs, n_shards=4)], sys.argv[2], workers=2, progress=progress)
+shard_writing.shard([Task("de_en", "para", inputs, n_shards=4)], sys.argv[2], workers=2, progress=progress)
 """
 
 

@@ -10,7 +10,7 @@ from streams import write_lines
 from volt.errors import ConfigError, StreamError
 from volt.stream.config.configuration import load_config, parse_config
 from volt.stream.running.stream import Stream
-from volt.stream.tasks.sharding import shard
+from volt.stream.tasks.shard_writing import shard
 
 HEAD = """\
 schedule:

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rows import RAGGED, ROWS, apply
 
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.case import Lower, Upper
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.field_edits import Append
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_edits import Repeat
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.noise import Typos

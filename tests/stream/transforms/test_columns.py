@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volt.errors import StreamError
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import map_columns, map_strings, missing
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.options import Fields
 from volt.stream.transforms.transform import LineFault
 

@@ -13,7 +13,7 @@ from streams import deadline
 
 from volt.errors import ConfigError, StreamError
 from volt.stream import Stream
-from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import LineFault, LoadedFiles
 from volt.stream.transforms.user_code import Takes, User

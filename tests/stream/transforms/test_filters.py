@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volt.errors import ConfigError, StreamError
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.filters import (
     Bitext,
@@ -27,6 +26,7 @@ from volt.stream.transforms.filters import (
     matching,
     needed,
 )
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import LineFault, Transform
 

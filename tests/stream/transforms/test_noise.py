@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from splitmix import Drawn, mixed
 
-from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.noise import KINDS, Kind, Punctuation, Typos
 from volt.stream.transforms.transform import LineFault

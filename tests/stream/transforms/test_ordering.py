@@ -11,8 +11,8 @@ from commands import Run
 from volt.errors import ConfigError, VoltError
 from volt.stream import Source, Stream
 from volt.stream.config.configuration import parse_config
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.choice import Choice, Variant
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.ordering import check_order
 from volt.stream.transforms.registry import TRANSFORMS

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volt.stream.transforms.batch import Batch, joined
 from volt.stream.transforms.column import Column, concatenated
+from volt.stream.transforms.line_batch import Batch, joined
 
 texts = st.text("aé\t ", max_size=4)
 columns = st.one_of(

@@ -15,8 +15,8 @@ from scipy.stats import chisquare
 from volt.errors import ConfigError
 from volt.stream import Source, Stream
 from volt.stream.transforms import tokens
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.random_segmentation import DeterministicSegmentation, JoinPieces, MorfessorEm, Sentencepiece
 from volt.stream.transforms.segmenters import read_model

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.case import Lower, Upper
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.field_edits import KeepFields
 from volt.stream.transforms.filters import Bitext, Length, Match, Ratio, Regex, SkipBlank, Where
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_edits import Documents, Repeat
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.noise import Punctuation, Typos
 from volt.stream.transforms.registry import TRANSFORMS
-from volt.stream.transforms.sentencepiece import SpmDecode, SpmEncode
+from volt.stream.transforms.spm import SpmDecode, SpmEncode
 from volt.stream.transforms.subwords import Decode, Encode
 from volt.stream.transforms.tags import Tag
 from volt.stream.transforms.transform import LoadedFiles, Transform, deterministic, inverse, loaded

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from volt.errors import ConfigError
-from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.random_segmentation import disjoint, long_pieces, shares_of
 from volt.stream.transforms.segmenters import UnigramLexicon

@@ -13,9 +13,9 @@ from token_lines import ID_LINES, LINES, id_batch, tokens_of
 import volt
 from volt.errors import ConfigError
 from volt.stream.config.configuration import parse_config
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.field_edits import DuplicateMono
 from volt.stream.transforms.filters import FilterTooLong
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.tags import LangPrefixBoth, Tag
 from volt.stream.transforms.transform import LineFault, deterministic

@@ -22,9 +22,9 @@ from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.learn.bpe import learn_bpe
-from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.sentencepiece import SpmDecode, SpmEncode
+from volt.stream.transforms.spm import SpmDecode, SpmEncode
 from volt.stream.transforms.subwords import Decode, Encode, Form
 from volt.stream.transforms.transform import LineFault, LoadedFiles, Transform
 from volt.text.normalizer import Normalizer
@@ -301,9 +301,9 @@ def test_spm_draws_belong_to_the_line(model: Path, bpe: Path, kind: str) -> None
 _DRAW = """
 import sys
 from pathlib import Path
-from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.sentencepiece import SpmEncode
+from volt.stream.transforms.spm import SpmEncode
 for path, nbest in zip(sys.argv[1::2], map(int, sys.argv[2::2])):
     encode = SpmEncode(model=Path(path), alpha=0.1, nbest=nbest, fields=(1,))
     print("\\n".join(encode(Batch.of(["the lower cat sat on the newest mats"] * 20), LineRng.of(5)).lines))

@@ -12,7 +12,7 @@ from typing import get_args
 import pytest
 
 from volt.errors import ConfigError
-from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import LineFault, LoadedFiles, is_compiled, joins_lines, keeps_lines
 from volt.stream.transforms.user_code import Takes, User

@@ -11,7 +11,7 @@ from hypothesis import given
 from token_lines import AMOUNTS, ID_LINES, LINES, SEEDS, hit_lines, id_batch, ids_of, noisy_text, tokens_of
 
 from volt.errors import VocabularyError
-from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import LoadedFiles, deterministic, signature
 from volt.stream.transforms.vocabulary_noise import Insertion, Switchout, VocabularyNoise, WbNoise, noise_vocabulary

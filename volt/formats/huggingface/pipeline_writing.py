@@ -4,7 +4,7 @@
     a known end of words, or "▁" at the start of lines       they are added tokens of the normalised text
     bytes, and other patterns                                they are added tokens of the raw text, which cut it first
 
-tokenizers spells an unknown "é</w>" by the bytes of "é" and of "</w>". Three merges join the last four bytes.
+The library spells an unknown "é</w>" by the bytes of "é" and of "</w>"; three merges join the four bytes of "</w>".
 """
 
 from __future__ import annotations

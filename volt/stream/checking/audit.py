@@ -21,7 +21,7 @@ from volt.stream.reading.sampler import BlockRange, parts
 from volt.stream.reading.shards import are_ids
 from volt.stream.reading.text_shard import split_lines
 from volt.stream.running.stream import Stream
-from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.line_batch import Batch
 
 _WINDOW = 1 << 16
 

@@ -17,9 +17,9 @@ from volt.count.word_counts import CountedPart, summed
 from volt.display import counted
 from volt.forks import about_to_use_polars
 from volt.stream.running.stream import Stream
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import N_SIDES
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.transform import special_tokens
 
 N_LINES = 1_000_000

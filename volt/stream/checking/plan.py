@@ -21,7 +21,7 @@ from volt.errors import StreamError
 from volt.stream.mixing.schedule import UNIT, shares_of
 from volt.stream.reading.open_source import OpenSource
 from volt.stream.reading.sampler import BlockRange
-from volt.stream.running.blocks import Address, compute_block
+from volt.stream.running.block_computation import Address, compute_block
 from volt.stream.running.stream import Stream
 
 _INTERVAL = 0.003  # seconds between two measurements

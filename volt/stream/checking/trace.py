@@ -19,10 +19,10 @@ from volt.display import counted
 from volt.errors import StreamError, visible
 from volt.stream.reading.open_source import OpenSource
 from volt.stream.reading.sampler import BlockRange
-from volt.stream.running.blocks import Address, Traced, most_of, n_chunks, shown_lines, trace_block
+from volt.stream.running.block_computation import Address, Traced, most_of, n_chunks, shown_lines, trace_block
 from volt.stream.running.state import State
 from volt.stream.running.stream import Stream
-from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.transform import SharedCache
 from volt.urls import name_of
 

@@ -98,7 +98,7 @@ def _step(name: str) -> dict[str, Any]:
 
 
 def known_keys(schema: dict[str, Any], place: tuple[str | int, ...]) -> list[str]:
-    """Return the keys allowed at a place (path of keys). Keys that pydantic adds to name an alternative are skipped."""
+    """Return the keys allowed at a path of keys; in it, pydantic's names of union members are skipped."""
     nodes = [schema]
     for key in place:
         inner = list[dict[str, Any]]()

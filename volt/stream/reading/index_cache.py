@@ -1,4 +1,4 @@
-"""The cache folder: for each indexed file a JSON index with a checksum, and perhaps a copy of its pieces.
+"""The cache: a JSON index with a checksum for each indexed file, and a copy of the data of compressed files and tables.
 
 An entry belongs to one path, size and modification time, or to one version of a URL. One process writes it, atomically;
 others wait.

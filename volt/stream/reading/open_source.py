@@ -20,7 +20,7 @@ from volt.stream.reading.sampler import BlockRange, EpochLayout, Slice, permutat
 from volt.stream.reading.shard import Shard, Stamp, stamp_of
 from volt.stream.reading.shards import bin_of, bins_of, open_pair, open_shard, remedy_of
 from volt.stream.reading.source_definition import Source
-from volt.stream.transforms.batch import Batch, joined
+from volt.stream.transforms.line_batch import Batch, joined
 from volt.stream.transforms.ordering import check_order
 from volt.stream.transforms.transform import (
     LoadedFiles,

@@ -217,7 +217,7 @@ def parts(
 ) -> Iterator[BlockRange]:
     """Yield a rank's parts of a source, epoch after epoch.
 
-    deal: the rest of begun epochs; whole epochs follow.
+    deal: the unread shares of epochs already begun; later epochs are whole.
     start: (epoch, first line) of the first part. Raises StreamError if the rank has no part there.
     """
     first = 0 if start is None else start[0]

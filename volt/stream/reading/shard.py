@@ -196,7 +196,7 @@ class Shard(ABC):
 
     @abstractmethod
     def read(self, piece: int) -> tuple[Column, ...]:
-        """Return the lines of a piece. Raises StreamError if a file has changed."""
+        """Return the lines of a segment. Raises StreamError if a file has changed."""
 
     def check_unchanged(self) -> None:
         for file in self.files:

@@ -16,8 +16,8 @@ from volt.display import counted
 from volt.errors import ConfigError
 from volt.files.limits import MAX_LINE, checked_max_line
 from volt.stream.mixing.schedule import Schedule, check_weight
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column, Longs, Mask, blank, lengths
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.transform import MOST_COPIES, Transform, max_copies
 
 

@@ -26,7 +26,7 @@ from volt.errors import StreamError
 from volt.files.threads import can_wait
 from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.running.blocks import Address, ComputedBlock, Form, compute_block
+from volt.stream.running.block_computation import Address, ComputedBlock, Form, compute_block
 
 PATIENCE = 0.1  # seconds between checks for signals, which do not interrupt a wait in some libraries
 _GRACE = 2.0  # seconds that threads have to end their block

@@ -29,7 +29,7 @@ from volt.errors import StreamError, VoltError
 from volt.files.threads import can_wait
 from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.running.blocks import Form, compute_block, shown_part
+from volt.stream.running.block_computation import Form, compute_block, shown_part
 from volt.stream.running.prefetch import Done, Job
 
 StartMethod = Literal["spawn", "fork"]

@@ -17,10 +17,10 @@ from volt.display import counted
 from volt.errors import StreamError, shown_path
 from volt.stream.reading.error_policy import kind_of
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.running.blocks import Address, ComputedBlock
+from volt.stream.running.block_computation import Address, ComputedBlock
 from volt.stream.running.state import Cursor, FaultCounts, Opening
-from volt.stream.running.stored_values import refusal
-from volt.stream.transforms.batch import Batch, together
+from volt.stream.running.state_checks import refusal
+from volt.stream.transforms.line_batch import Batch, together
 
 Longs = NDArray[np.int64]
 

@@ -22,7 +22,7 @@ from volt import arguments
 from volt.errors import StreamError
 from volt.stream.reading.open_source import Growth
 from volt.stream.reading.sampler import BlockRange, Deal, Remains, remains_of
-from volt.stream.running.stored_values import (
+from volt.stream.running.state_checks import (
     check_checksum,
     check_keys,
     checksum,
@@ -35,7 +35,7 @@ from volt.stream.running.stored_values import (
 
 FORMAT = "volt.stream"
 VERSION = 3
-_STEPS_FORMAT = "volt.steps"  # of the states of steps (volt.batches.windows)
+_STEPS_FORMAT = "volt.steps"  # of the states of steps (volt.batches.batching_windows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,10 @@ from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import OpenSource, open_source
 from volt.stream.reading.sampler import check_rank
 from volt.stream.reading.source_definition import Source, check_names
-from volt.stream.running.blocks import Address, Form
+from volt.stream.running.block_computation import Address, Form
 from volt.stream.running.engine import Ends, Engine
+from volt.stream.running.merging_states import continued
 from volt.stream.running.processes import StartMethod
-from volt.stream.running.resharding import continued
 from volt.stream.running.source_buffer import Longs, StreamBatch, mixed, mixed_columns
 from volt.stream.running.state import State
 from volt.stream.running.summary import Summary, mixed_by_size, source_summaries
@@ -100,7 +100,7 @@ class Stream(Engine):
         if not 0 <= arguments.whole(n_workers, "n_workers") <= MOST_WORKERS or start_method not in ("spawn", "fork"):
             raise ConfigError(f"{n_workers=}, {start_method=}: give 0 to {MOST_WORKERS}, and spawn or fork")
         if time_limit is not None and not 0 < arguments.number(time_limit, "time_limit") < math.inf:
-            raise ConfigError(f"time_limit={time_limit}: give seconds, more than 0, or None for any time")
+            raise ConfigError(f"time_limit={time_limit}: give seconds above 0, or None for no limit")
         arguments.choice(ends, "ends", ("stop", "drop"))
         rank, world = check_rank(rank, world)
         files = files or LoadedFiles()

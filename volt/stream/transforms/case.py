@@ -15,9 +15,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column, Mask, measured
 from volt.stream.transforms.fields import map_columns, with_fields
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import FieldNumber, Fields, LineTransform
 from volt.stream.transforms.transform import LineFault

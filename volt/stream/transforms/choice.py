@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms import transform as steps
-from volt.stream.transforms.batch import Batch, together
 from volt.stream.transforms.column import Longs
+from volt.stream.transforms.line_batch import Batch, together
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Amount, ConfiguredTransform
 from volt.stream.transforms.transform import LineFault, LoadedFiles, Transform

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import with_fields
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Copies, FieldNumber, Fields, FieldText, LineTransform
 from volt.stream.transforms.tags import surrounded

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import StreamError
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column, Longs, holding_bytes
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Fields
 from volt.stream.transforms.transform import LineFault

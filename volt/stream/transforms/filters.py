@@ -22,10 +22,10 @@ import numpy as np
 from volt import arguments
 from volt.errors import ConfigError, StreamError
 from volt.forks import about_to_use_polars
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column, Longs, Mask, Unit, blank, holding_bytes, lengths
 from volt.stream.transforms.field_edits import KeepFields
 from volt.stream.transforms.fields import N_SIDES, with_fields
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import ConfiguredTransform, Fields, Size, TwoFields, field_number, number_between
 from volt.stream.transforms.tokens import token_counts
@@ -56,7 +56,7 @@ def matching(column: Column, compiled: re.Pattern[str]) -> Mask:
 
 
 def _candidates(column: Column, runs: list[list[str]], flags: int) -> Longs:
-    """Return the indices of values that contain the fixed string, or the rarest character, of every match."""
+    """Return the indices of values that may match: they contain a string or rare character that every match has."""
     text = needed_text(runs)
     if len(text) < 2 or flags & re.IGNORECASE:
         rarest = min((first_bytes(part, flags) for run in runs for part in run), key=len)

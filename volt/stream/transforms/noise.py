@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from volt import arguments
 from volt.errors import ConfigError
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column, Longs, from_ends
 from volt.stream.transforms.fields import Draws, each_field
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Amount, Fields, LineTransform, Probability, number_between
 from volt.stream.transforms.tokens import NO_OTHERS, Tokens, cut, token_counts, with_values, written

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_
 
 from volt import arguments
 from volt.errors import ConfigError
-from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import MOST_COPIES, Call, LoadedFiles, Opened, signature
 

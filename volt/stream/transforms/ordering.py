@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from volt.errors import ConfigError, quoted
-from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.registry import TRANSFORMS
 from volt.stream.transforms.transform import LineFault, LoadedFiles, Transform, decodes, deterministic, loaded

@@ -16,13 +16,13 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from volt.errors import quoted, shown_path
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import Draws, each_field, map_columns
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Amount, Exponent, Fields, File, FileTransform, LineTransform, whole_between
 from volt.stream.transforms.segmenters import Marked, Segmenter, read_model, read_table
-from volt.stream.transforms.sentencepiece import NBest, SpmEncode
+from volt.stream.transforms.spm import NBest, SpmEncode
 from volt.stream.transforms.subwords import pieces_of
 from volt.stream.transforms.tokens import Choices, ColumnWords, WordTypes
 from volt.stream.transforms.transform import Call, LineFault, LoadedFiles, Opened, Transform

@@ -22,7 +22,7 @@ _NAMES = {  # module → the names of its transforms; their classes have the sam
     "vocabulary_noise": ("switchout", "insertion", "wb_noise"),
     "line_edits": ("documents", "repeat"),
     "subwords": ("encode", "decode", "strip_eos"),
-    "sentencepiece": ("spm_encode", "spm_decode"),
+    "spm": ("spm_encode", "spm_decode"),
     "random_segmentation": ("sentencepiece", "morfessor_em", "deterministic_segmentation", "join_pieces"),
     "taboo_segmentation": ("morfessor_em_taboo", "morfessor_em_taboo_reordered", "taboo"),
     "user_code": ("user",),

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import CorpusError, VocabularyError, quoted
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import N_SIDES, Draws, check_values, each_field, with_fields
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Fields, File, FileTransform, LineTransform, Probability, Size
 from volt.stream.transforms.transform import Call, LineFault, LoadedFiles

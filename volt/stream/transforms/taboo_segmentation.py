@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from volt.errors import ConfigError, VocabularyError, shown_path
-from volt.stream.transforms import sentencepiece, subwords
-from volt.stream.transforms.batch import Batch
+from volt.stream.transforms import spm, subwords
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import Draws, each_field, with_fields
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import File, Probability
 from volt.stream.transforms.random_segmentation import SOURCE, TARGET, JoinPieces, Segmenting, known
 from volt.stream.transforms.segmenters import Scored, Segmenter, read_model, read_table
-from volt.stream.transforms.sentencepiece import SpmDecode
 from volt.stream.transforms.sentencepiece_sampling import UNIGRAM, UnigramSampler
+from volt.stream.transforms.spm import SpmDecode
 from volt.stream.transforms.subwords import Decode
 from volt.stream.transforms.tokens import WordTypes
 from volt.stream.transforms.transform import LoadedFiles, Transform
@@ -165,7 +165,7 @@ def read_encoder(path: Path) -> Encoder:
 
 
 def read_sentencepiece_segmenter(path: Path) -> SentencePieceSegmenter:
-    model = sentencepiece.read_model(path)
+    model = spm.read_model(path)
     if model.proto.trainer_spec.model_type != UNIGRAM:
         raise VocabularyError(
             f"{shown_path(path)}: not a unigram model, so a word has only one segmentation; give a unigram model"

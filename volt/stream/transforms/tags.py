@@ -12,9 +12,9 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from volt.errors import ConfigError
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import map_columns, map_strings
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Fields, FieldText, LineTransform
 

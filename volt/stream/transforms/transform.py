@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from volt import arguments
 from volt.errors import ConfigError, StreamError
 from volt.files.paths import mark_of
-from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 
 T = TypeVar("T")

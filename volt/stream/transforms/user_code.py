@@ -22,9 +22,9 @@ import numpy as np
 
 from volt import arguments
 from volt.errors import ConfigError
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import check_values
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import File, FileTransform
 from volt.stream.transforms.transform import LineFault, LoadedFiles, Opened

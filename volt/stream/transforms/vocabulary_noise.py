@@ -19,9 +19,9 @@ import numpy as np
 
 from volt import arguments
 from volt.errors import VocabularyError
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import Draws, each_field
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.noise import Hit, TokenNoise
 from volt.stream.transforms.options import Amount, Fields, File, FileTransform, Probability

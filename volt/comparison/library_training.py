@@ -1,7 +1,7 @@
 """Word counts → a vocabulary that another library trains, in a process of its own, with the training's cost.
 
-`python -m volt.comparison.training KIND SIZE WORDS FOLDER` is that process: it writes the library's own file into
-FOLDER, and prints the cost as JSON. Each library has its default settings, except that it normalises nothing, keeps all
+`python -m volt.comparison.library_training KIND SIZE WORDS FOLDER` is that process: it writes the library's own file
+into FOLDER, and prints the cost as JSON. Each library has its default settings, except that it normalises nothing, keeps all
 characters and has no special token but the unknown one.
 """
 

@@ -26,9 +26,9 @@ from volt.batches.argument_checks import Longs
 from volt.batches.batch_sampler import ByPacks, ByTokens, WindowPlan
 from volt.batches.samples import SampleFormat, Samples, joined_samples, taken_samples
 from volt.errors import StreamError, shown_path
-from volt.stream.running import stored_values as schema
+from volt.stream.running import state_checks as schema
 from volt.stream.running.source_buffer import StreamBatch
-from volt.stream.running.stored_values import check_checksum, checksum, refusal
+from volt.stream.running.state_checks import check_checksum, checksum, refusal
 from volt.stream.running.stream import Stream
 
 Size = int | Literal["epoch"]

@@ -11,9 +11,9 @@ from typing import Annotated, Any, ClassVar
 from volt.errors import VocabularyError
 from volt.files.small_files import read_bytes
 from volt.formats.sentencepiece.charsmap import load_library, model_class
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import Draws, each_field
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Amount, Fields, File, FileTransform, LineTransform, whole_between
 from volt.stream.transforms.sentencepiece_sampling import Form, Sampler, column_of_rows, sampler_of

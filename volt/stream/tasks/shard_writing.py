@@ -40,6 +40,7 @@ from volt.stream.tasks.manifest import (
     shard_name,
     task_folder,
 )  # fmt: skip
+from volt.stream.tasks.shard_output import ShardInputs, TaskFolder
 from volt.stream.tasks.task import (
     InputFile,
     LineReader,
@@ -51,7 +52,6 @@ from volt.stream.tasks.task import (
     look_at,
     paths_by_side,
 )  # fmt: skip
-from volt.stream.tasks.task_folder import ShardInputs, TaskFolder
 from volt.stream.transforms.column import Column, concatenated
 from volt.urls import url_of
 

@@ -25,8 +25,8 @@ from volt.stream.reading.error_policy import ErrorPolicy, Fault
 from volt.stream.reading.open_source import OpenSource, line_order, permuted_late, read_part
 from volt.stream.reading.sampler import BlockRange
 from volt.stream.reading.shard import shifting_lines
-from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import frozen
+from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import LineFault, Transform, joins_lines
 from volt.stream.transforms.user_file import traceback_of

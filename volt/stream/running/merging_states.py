@@ -18,7 +18,7 @@ from volt.stream.reading.open_source import OpenSource
 from volt.stream.reading.sampler import BlockRange, Deal, Pick, Remains, Span, joined, remains_of
 from volt.stream.running.checkpoint import differences, grown_by, n_lines_before, refuse_difference
 from volt.stream.running.state import Cursor, State, check_cursor
-from volt.stream.running.stored_values import refusal, whole
+from volt.stream.running.state_checks import refusal, whole
 
 _MOST_EPOCHS = 1 << 16  # between the ranks of a run
 _STATES = "give a list of the states of all ranks"
