@@ -10,14 +10,15 @@ from collections.abc import Sequence
 
 DRAWS_ALL = os.environ.get("VOLT_EXAMPLES") == "all"
 _SHARE, _LEAST, _USUAL = 4, 10, 100
+LINES_SHARE = 12  # of a corpus
 
 
-def examples(n: int = _USUAL) -> int:
-    """A quarter of n, and 10 at least, which take seconds; n itself in campaigns.
+def examples(n: int = _USUAL, share: int = _SHARE) -> int:
+    """Return a quarter of n, or n divided by `share`, but at least 10; n itself in campaigns.
 
     n: how many examples Hypothesis draws, lines of a corpus are read, or batches are encoded
     """
-    return n if DRAWS_ALL else min(n, max(_LEAST, n // _SHARE))
+    return n if DRAWS_ALL else min(n, max(_LEAST, n // share))
 
 
 def some(places: Sequence[int]) -> Sequence[int]:

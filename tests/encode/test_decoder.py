@@ -233,8 +233,14 @@ def test_the_command_reads_ids_of_several_files(run: Run) -> None:
     assert b"b.ids:300001: id 99 at position 1: ids go from 0 to 5" in run(*command, "b.ids", status=1).stderr
 
 
-@pytest.mark.parametrize("name", ["multi30k/train.de.gz", "ted/Georgian.txt.gz", "ted/Cantonese.txt.gz"])
-@pytest.mark.parametrize("pretokenizer", PRETOKENIZERS)
+@pytest.mark.parametrize(
+    ("name", "pretokenizer"),
+    [
+        pytest.param(name, rule, marks=[] if (row - column) % 3 == 0 else pytest.mark.campaign)
+        for row, rule in enumerate(PRETOKENIZERS)
+        for column, name in enumerate(["multi30k/train.de.gz", "ted/Georgian.txt.gz", "ted/Cantonese.txt.gz"])
+    ],
+)  # each rule meets a corpus; in campaigns, all
 def test_real_text_comes_back(name: str, pretokenizer: str, lines) -> None:
     """Lines of real text, encoded by a vocabulary of each kind, come back as `decode` gives them; as they were, where
     all spaces are kept. Characters that the vocabulary does not know are bytes."""
