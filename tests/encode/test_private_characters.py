@@ -9,6 +9,7 @@ from itertools import chain, pairwise
 
 import pytest
 from batches import ENCODERS, HARD
+from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +28,7 @@ DECLARED = (
     r"split: ?[a-z]+", r"split:.", r"bytes+split: ?\p{L}+|\p{N}{1,3}", r"bytes+split:\p{Co}\s?",
     "matches:[a-z]+|[^a-z ]", "bytes+matches:[a-z]+|[^a-z ]+",
 )  # fmt: skip
-FEW = settings(max_examples=30, deadline=None)
+FEW = settings(max_examples=examples(30), deadline=None)
 
 
 def declared(name: str, normalizer: str = "none") -> Vocabulary:
