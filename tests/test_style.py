@@ -44,10 +44,14 @@ def test_a_class_name_stands_for_one_class() -> None:
 @pytest.mark.parametrize(("name", "most"), CEILINGS.items())
 def test_vague_names_become_fewer(name: str, most: int) -> None:
     """Variables, parameters and functions say what they hold or do; these names do not."""
-    places = [
-        f"{path}:{line}" for path, tree in trees().items() for each, line in named(tree) if each.strip("_") == name
-    ]
+    places = [f"{path}:{line}" for path, each, line in names_of_all() if each.strip("_") == name]
     assert len(places) <= most, "\n".join(places)
+
+
+@cache
+def names_of_all() -> list[tuple[str, str, int]]:
+    """Return path, name and line of each name in the modules, which are walked once for all names."""
+    return [(path, name, line) for path, tree in trees().items() for name, line in named(tree)]
 
 
 def named(tree: ast.Module) -> Iterator[tuple[str, int]]:
