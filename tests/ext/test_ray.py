@@ -282,10 +282,10 @@ def test_a_command_that_is_ended_leaves_no_part(tmp_path: Path, encoder: Encoder
 @pytest.mark.parametrize(
     ("number", "status"),
     [
-        (signal.SIGTERM, 143),
+        (signal.SIGKILL, -9),
         *(
             pytest.param(*row, marks=pytest.mark.campaign)
-            for row in ((signal.SIGKILL, -9), (signal.SIGINT, 130), (None, 0))
+            for row in ((signal.SIGTERM, 143), (signal.SIGINT, 130), (None, 0))
         ),
     ],
 )
