@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from commands import TEXT, Done, Run, foreign_options, status_of
-from drawn import examples
+from drawn import LINES_SHARE, examples
 from hypothesis import settings
 from stream_commands import CONFIG, DEADLINE, Process, Start
 from warm_up import warm_up
@@ -42,6 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     Compiled loops wrap integers silently when they hash; run as plain Python, for coverage, they say so.
     """
     _let_children_hear()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch's threads would wait for each other; tests run side by side
     settings.register_profile("untimed", parent=settings(), deadline=None, max_examples=examples())
     settings.load_profile("untimed")
     if os.environ.get("NUMBA_DISABLE_JIT") == "1":
@@ -76,14 +77,14 @@ def data() -> Path:
 
 @pytest.fixture(scope="session")
 def lines(data: Path) -> Lines:
-    """Reads the first lines of a corpus in that folder, without their line ends: a quarter of n outside campaigns."""
+    """Reads the first lines of a corpus in that folder, without their line ends: a twelfth of n outside campaigns."""
 
     def read(name: str, n: int | None = None) -> list[str]:
         path = data / name
         if not path.exists():
             pytest.skip(f"{path} is missing")
         with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
-            return [line.removesuffix("\n") for line in islice(file, None if n is None else examples(n))]
+            return [line.removesuffix("\n") for line in islice(file, None if n is None else examples(n, LINES_SHARE))]
 
     return read
 

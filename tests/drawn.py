@@ -6,20 +6,34 @@ VOLT_EXAMPLES=all pytest …     as many as each law asks for; `make campaigns` 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
 
 DRAWS_ALL = os.environ.get("VOLT_EXAMPLES") == "all"
-_SHARE, _LEAST, _USUAL = 4, 10, 100
+_SHARE, _LEAST, _USUAL = 6, 8, 100
+LINES_SHARE = 12  # of a corpus
 
 
-def examples(n: int = _USUAL) -> int:
-    """A quarter of n, and 10 at least, which take seconds; n itself in campaigns.
+def examples(n: int = _USUAL, share: int = _SHARE) -> int:
+    """Return a sixth of n, or n divided by `share`, but at least 8; n itself in campaigns.
 
     n: how many examples Hypothesis draws, lines of a corpus are read, or batches are encoded
     """
-    return n if DRAWS_ALL else min(n, max(_LEAST, n // _SHARE))
+    return n if DRAWS_ALL else min(n, max(_LEAST, n // share))
 
 
 def some(places: Sequence[int]) -> Sequence[int]:
-    """Every fourth of these places; all of them in campaigns."""
+    """Return every sixth of these places; all of them in campaigns."""
     return places[:: 1 if DRAWS_ALL else _SHARE]
+
+
+def in_turns(rows: Iterable[Sequence[object]], n: int) -> list[Any]:
+    """Return parameters of a test: of each n rows one, at places that shift, and the others for campaigns.
+
+    >>> [bool(row.marks) for row in in_turns([("a", 1), ("a", 2), ("b", 1), ("b", 2)], 2)]
+    [False, True, True, False]
+    """
+    every = [(place % n == place // n % n, row) for place, row in enumerate(rows)]
+    return [pytest.param(*row, marks=[] if is_run else pytest.mark.campaign) for is_run, row in every]

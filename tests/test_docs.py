@@ -13,6 +13,7 @@ from pydoc_data.topics import topics
 from typing import Any
 
 import pytest
+from drawn import DRAWS_ALL
 from places import ROOT
 from shell import split
 from snippets import Block, Terminal, agrees, blocks, examples, session
@@ -23,6 +24,7 @@ PAGES = {
 }
 RUN = {"console", "pycon", "python"}
 SHOWN = {"text", "yaml", "json", "toml"}  # with a title, they are files
+LONG = {"how-to/compare.md"}  # other systems are trained; tests/comparison does it on less text
 TOPICS = "2a95af4ac93f5b71"  # of the Python that the pages were written with: figures are compared with it alone
 IS_SAME_CORPUS = sha256("\n".join(topics.values()).encode()).hexdigest()[:16] == TOPICS
 
@@ -32,14 +34,22 @@ def is_here(name: str) -> bool:
     return all(" " not in part and bool(find_spec(part) or shutil.which(part)) for part in name.split(", "))
 
 
-@pytest.mark.parametrize("page", [name for name, found in PAGES.items() if any(block.kind in RUN for block in found)])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(name, marks=pytest.mark.campaign if name in LONG else ())
+        for name, found in PAGES.items()
+        if any(block.kind in RUN for block in found)
+    ],
+)
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_page_works_from_top_to_bottom(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     """In an empty folder, files are written, commands end with status 0, and what is shown is what comes out.
 
-    Pictures are drawn by the tests of charts; here they are empty. A cluster of Ray is started once for a page.
+    Pictures are drawn by the tests of charts; here they are empty. What starts many processes runs only in campaigns:
+    a cluster of Ray, once for a page (tests/ext/test_ray.py has one in each run), and the ranks of torchrun.
     """
     monkeypatch.setattr("vl_convert.vegalite_to_png", lambda chart, **options: b"")
     monkeypatch.chdir(tmp_path)
@@ -48,7 +58,7 @@ def test_a_page_works_from_top_to_bottom(
     is_compared = IS_SAME_CORPUS or "pydoc_data" not in (FOLDER / page).read_text(encoding="utf-8")
     with ExitStack() as clusters:
         for block in PAGES[page]:
-            if block.needs and not is_here(block.needs):
+            if block.needs and not (is_here(block.needs) and (DRAWS_ALL or not starts_ranks(block))):
                 check_unrun(block)
                 continue
             if block.needs == "ray":
@@ -63,6 +73,11 @@ def test_a_page_works_from_top_to_bottom(
                 names = session(block.text, names)
             elif block.kind == "python":
                 exec(compile(block.text, page, "exec"), names)
+
+
+def starts_ranks(block: Block) -> bool:
+    """Return whether a block starts a cluster or processes that each import torch."""
+    return block.needs == "ray" or (block.needs, block.kind) == ("torch", "console")
 
 
 def connected() -> AbstractContextManager[None]:

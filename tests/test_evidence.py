@@ -107,7 +107,7 @@ def test_other_data_changes_no_text_that_a_training_reads(corpora: Path, tmp_pat
 def test_weights_that_are_no_numbers_any_more_are_told(corpora: Path, tmp_path: Path) -> None:
     """And give no result."""
     texts = lm_data.prepared(corpora, "ted-fi", tmp_path / "work")
-    recipe = lm_train.Recipe(characters=20_000, lr=1e30, warmup=1)
+    recipe = lm_train.Recipe(characters=2_000, lr=1e30, warmup=1)
     with pytest.raises(ConfigError, match=r"nan bits per character; give a lower --lr"):
         lm_train.trial(texts, size=500, seed=1, recipe=recipe)
 
@@ -127,6 +127,7 @@ def test_bits_per_character_are_those_of_the_ids(corpora: Path, tmp_path: Path) 
 
 
 @pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.usefixtures("one_thread")
 def test_runs_go_on_where_they_were_killed_and_repeat_nothing(corpora: Path, tmp_path: Path) -> None:
     """SIGKILL between and during trials: each trial stands once in the file, and says what a single training says."""
@@ -150,7 +151,7 @@ def test_runs_go_on_where_they_were_killed_and_repeat_nothing(corpora: Path, tmp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ended", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("ended", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.campaign)])
 def test_a_signal_ends_a_run_at_once(corpora: Path, tmp_path: Path, ended: signal.Signals) -> None:
     """And its trials, of which nothing is said: they have not failed."""
     command = evidence(corpora, tmp_path, "--options", "characters=200000000")
@@ -190,10 +191,14 @@ def test_wrong_options_are_refused_before_any_trial(
     assert not [*tmp_path.iterdir()]
 
 
-def test_a_trial_whose_texts_changed_gives_no_result(corpora: Path, tmp_path: Path) -> None:
-    """Its key tells of others."""
+def test_a_trial_whose_texts_changed_gives_no_result(
+    corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A result that names another text than the key of its trial is dropped. The training itself is replaced."""
     trial = grid.Trial("lm", "ted-fi", 500, 1, (("characters", 2_000),))
     right = lm_data.prepared(corpora, "ted-fi", tmp_path / "texts").fingerprint
+    answer = json.dumps({"text": right, "seconds": 1.0, "dev": [2.5], "test": [2.5], "operations": [9.0]})
+    monkeypatch.setattr(grid.Trial, "command", lambda *_, **__: [sys.executable, "-c", f"print({answer!r})"])
     for text, n in ((right, 1), ("0123456789ab", 0)):
         error_text, path = list[str](), tmp_path / f"{text}.jsonl"
         with results.Results.open(path) as found:
@@ -201,6 +206,22 @@ def test_a_trial_whose_texts_changed_gives_no_result(corpora: Path, tmp_path: Pa
             runner.run([trial], {trial: trial.key(text)}, {"lm": found}, until=math.inf, jobs=1)
         assert (len(results.read(path)), runner.n_failed) == (n, 1 - n)
     assert error_text[-1] == "lm ted-fi 500 seed 1: its texts changed during the run; no result"
+
+
+def test_a_run_repeats_no_finished_trial(corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a run that was killed while it wrote, the next one runs only the trials without a result."""
+    text = lm_data.prepared(corpora, "ted-fi", tmp_path / "texts").fingerprint
+    answer = json.dumps({"text": text, "seconds": 1.0, "dev": [2.5], "test": [2.5], "operations": [9.0]})
+    monkeypatch.setattr(grid.Trial, "command", lambda *_, **__: [sys.executable, "-c", f"print({answer!r})"])
+    trials, path = [grid.Trial("lm", "ted-fi", 500, seed) for seed in (1, 2)], tmp_path / "lm.jsonl"
+    for n in (1, 2):
+        with results.Results.open(path) as found:
+            runner = running.Runner(corpora, tmp_path / "texts", device="cpu", note=str, nice=0)
+            keys = {trial: trial.key(text) for trial in trials}
+            assert runner.run(trials[:n], keys, {"lm": found}, until=math.inf, jobs=1) == "1 new results"
+        assert [row["seed"] for row in results.read(path)] == [1, 2][:n]
+        with path.open("ab") as file:
+            file.write(b'{"key": "cut sh')
 
 
 def test_two_runs_do_not_add_to_one_file(tmp_path: Path) -> None:

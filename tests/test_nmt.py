@@ -99,12 +99,12 @@ def test_a_model_learns_its_lines_and_translates_them_in_order(corpus: Path) -> 
 def test_a_trial_scores_unseen_text_and_repeats_its_result(corpus: Path) -> None:
     """It ends after its updates or when val stops improving; another seed differs; faults are reported first."""
     pytest.importorskip("sacrebleu", reason="it scores translations")
-    plan = trial.Plan(updates=60, rows=4, readings=6, patience=2, average=0.5)
+    plan = trial.Plan(updates=30, rows=4, readings=6, patience=2, average=0.5)
     first, again, other = (trial.trial(corpus, replace(TINY, seed=seed), plan) for seed in (1, 1, 2))
     names = ("updates", "dev", "test", "BLEU", "chrF2", "tokens")
     assert [first[name] for name in names] == [again[name] for name in names]
     assert first["dev"] != other["dev"]
-    assert first["updates"][:2] == [10, 20]
+    assert first["updates"][:2] == [5, 10]
     assert first["test"] == min(first["dev"])  # the test is the same text, and the best weights were kept
     (corpus / "test2016.en").unlink()
     with pytest.raises(ConfigError, match=r"test2016.en, plain or compressed: no such file"):

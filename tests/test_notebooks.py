@@ -24,6 +24,7 @@ NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 IMPORTED = {"volt", "polars", "IPython", "vl_convert", "pathlib", "tempfile", "pydoc_data"}
 IMPORTED |= {"collections", "itertools", "json", "sys", "experiments"}
 PRIVATE = re.compile(r"/(?:tmp|home|root|work|usr|opt|var|Users|private)\b|[A-Z]:\\|https?://|localhost|127\.0\.0\.1")
+RUN = "01-quickstart"  # in every run of the tests; the others in campaigns
 named = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
@@ -62,7 +63,11 @@ def test_there_are_notebooks() -> None:
     assert [path.stem for path in NOTEBOOKS] == names
 
 
-@named
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[] if path.stem == RUN else pytest.mark.campaign) for path in NOTEBOOKS],
+    ids=lambda path: path.stem,
+)
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the kernel's client
 def test_runs_and_shows_what_was_committed(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

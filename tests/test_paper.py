@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,7 @@ def _problem(seed: int, ratio: float) -> tuple[np.ndarray, np.ndarray, np.ndarra
     return a / a.sum(), ratio * b / b.sum(), np.exp(-rng.uniform(0, 2, (5, 9)))
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.5, 1.0, 5.0]), st.integers(1, 60))
 def test_scaling_is_that_of_pot(seed: int, ratio: float, n_iters: int) -> None:
     """After any number of iterations, with equal and unequal masses, the plan is the one of POT's sinkhorn."""
@@ -30,7 +31,7 @@ def test_scaling_is_that_of_pot(seed: int, ratio: float, n_iters: int) -> None:
     assert ours.matrix == pytest.approx(theirs, rel=1e-6)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.2, 3.0, 6.0]))
 def test_unequal_masses_end_in_overflow_unless_rescaled(seed: int, ratio: float) -> None:
     """With Σa ≠ Σb plain scaling leaves the range of floats, whatever the costs; rescaled, the plan comes to rest, and

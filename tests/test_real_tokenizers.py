@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from drawn import examples
 from places import ROOT
 
 import volt
@@ -122,11 +123,11 @@ def small_files() -> dict[str, dict]:
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_no_change_of_a_file_is_read_silently_as_another(tmp_path):
     """Files with one change each: ids are those of tokenizers, or the import has a note on it, or it is refused."""
-    files, lines = small_files(), [*LINES, "a<unk>low", "x <s> ö", " <a>lo", *texts.hostile_lines(15)]
+    files, lines = small_files(), [*LINES, "a<unk>low", "x <s> ö", " <a>lo", *texts.hostile_lines(examples(15))]
     learned = volt.search(volt.learn_bpe({"low": 5, "slow": 2, "lower": 3}), select=12).vocabulary
     volt.write_vocabulary(learned.closed(), tmp_path / "v.json", to="huggingface")
     files["own"] = json.loads((tmp_path / "v.json").read_text())
-    found = mutating.outcomes([*files.items()], lines, 120, random.Random(3), tmp_path)
+    found = mutating.outcomes([*files.items()], lines, examples(120), random.Random(3), tmp_path)
     kinds = Counter((one.kind, name, change) for name, change, one in found)
     assert not [key for key in kinds if key[0] in ("silent", "fault")]
     assert {kind for kind, *_ in kinds} >= {"equal", "announced", "refused"}

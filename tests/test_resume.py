@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import ROOT
@@ -37,7 +38,7 @@ def test_planted_faults_are_counted(tmp_path: Path, loader: str) -> None:
     assert (kind, lost, repeated) == ("counted", *((0, n) if loader == "planted" else (n, 0)))
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(st.integers(0).map(str), st.sampled_from(CHANGES))
 def test_a_round_changes_what_it_names(name: str, change: str) -> None:
     """The legs differ in workers, in ranks, in both or in neither, and the kill follows a saved state."""

@@ -109,6 +109,7 @@ def browser() -> Iterator[Any]:
         launched.close()
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(("scheme", "palette"), [("light", "default"), ("dark", "slate")])
 def test_pages_in_a_browser(site: Path, browser: Any, scheme: str, palette: str) -> None:
     """At 1280 and 390 pixels, light and dark: no complaint, no request but of files, no page wider than the window."""
@@ -128,7 +129,9 @@ def test_pages_in_a_browser(site: Path, browser: Any, scheme: str, palette: str)
     assert requests <= {"file", "data", "blob", "about"}
 
 
-@pytest.mark.parametrize(("word", "found"), [("sinkhorn", "Transport"), ("max_tokens", "Batches")])
+@pytest.mark.parametrize(
+    ("word", "found"), [("sinkhorn", "Transport"), pytest.param("max_tokens", "Batches", marks=pytest.mark.campaign)]
+)
 def test_search_works_without_a_server(site: Path, browser: Any, word: str, found: str) -> None:
     """A word that is typed into the search leads to a page."""
     page = browser.new_page(viewport={"width": 1280, "height": 800})

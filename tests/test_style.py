@@ -6,6 +6,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 from places import ROOT
@@ -15,12 +16,17 @@ MODULES = {
     for wing in ("volt", "cli")
     for path in sorted((ROOT / wing).rglob("*.py"))
 }
-TREES = {path: ast.parse(text) for path, text in MODULES.items()}
 MOST_LINES = 500  # of a module
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 VAGUE_OPENING = re.compile(r"(What|Whether|That|Those)\b")
 CEILINGS = {"told": 0, "found": 0, "made": 3, "kept": 8, "asked": 1, "given": 2, "beside": 2, "behind": 0, "here": 0}
 MOST_RELEASE_NOTES = 120  # lines of a section of CHANGELOG.md
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Parse all modules, once and only where a test needs them."""
+    return {path: ast.parse(text) for path, text in MODULES.items()}
 
 
 def test_modules_are_short() -> None:
@@ -30,7 +36,7 @@ def test_modules_are_short() -> None:
 
 def test_a_class_name_stands_for_one_class() -> None:
     """In volt/, no two public classes share a name."""
-    nodes = [node for path, tree in TREES.items() if path.startswith("volt/") for node in ast.walk(tree)]
+    nodes = [node for path, tree in trees().items() if path.startswith("volt/") for node in ast.walk(tree)]
     counts = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))
     assert [name for name, n in counts.items() if n > 1] == []
 
@@ -38,8 +44,14 @@ def test_a_class_name_stands_for_one_class() -> None:
 @pytest.mark.parametrize(("name", "most"), CEILINGS.items())
 def test_vague_names_become_fewer(name: str, most: int) -> None:
     """Variables, parameters and functions say what they hold or do; these names do not."""
-    places = [f"{path}:{line}" for path, tree in TREES.items() for each, line in named(tree) if each.strip("_") == name]
+    places = [f"{path}:{line}" for path, each, line in names_of_all() if each.strip("_") == name]
     assert len(places) <= most, "\n".join(places)
+
+
+@cache
+def names_of_all() -> list[tuple[str, str, int]]:
+    """Return path, name and line of each name in the modules, which are walked once for all names."""
+    return [(path, name, line) for path, tree in trees().items() for name, line in named(tree)]
 
 
 def named(tree: ast.Module) -> Iterator[tuple[str, int]]:
@@ -61,7 +73,7 @@ def test_summaries_of_functions_start_with_a_verb() -> None:
     """The docstring of a function does not open with What, Whether, That or Those; a property's may."""
     places = [
         f"{path}:{node.lineno} {node.name}"
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, FUNCTIONS) and not is_property(node) and VAGUE_OPENING.match(ast.get_docstring(node) or "")
     ]

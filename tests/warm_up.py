@@ -25,10 +25,10 @@ def warm_up() -> None:
 
 
 def search() -> None:
-    """What learning, searching, samples and every stream run."""
+    """Compile what counting, learning, searching, samples and every stream run."""
     from volt.kernels.warmup import compile_kernels
 
-    compile_kernels("learn", "parity", "replay", "words", "stream", "samples")
+    compile_kernels("count", "learn", "parity", "replay", "words", "stream", "samples")
 
 
 def encode() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +24,7 @@ MERGES = (("l", "o"), ("lo", "w</w>"), ("e", "r</w>"))
 VOLT = Vocabulary(MERGES, ("l", "o", "w", "e", "r", "w</w>", "r</w>", "lo", "low</w>", "er</w>"))
 ENCODER = Encoder(VOLT)
 LIST = ["<s>", "<pad>", "</s>", "<unk>", "lo", "w", "er", "é▁", "a" * 40]
-FEW = settings(deadline=None, max_examples=30)
+FEW = settings(deadline=None, max_examples=examples(30))
 words = st.sampled_from(["low", "lower", "ll", "é", "owe", "x"])
 texts = st.lists(words, max_size=5).map(" ".join)
 pieces = st.lists(st.sampled_from([*LIST, "unknown", "l", "low"]), max_size=6)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import assume, settings
 from hypothesis import given as for_all
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from volt.batches import ByPacks, ByTokens, Layout, SampleFormat, Samples, Steps
 from volt.stream import Sampling, Source, Stream
 from volt.stream.transforms.filters import Length
 
-FEW = settings(deadline=None, max_examples=25)
+FEW = settings(deadline=None, max_examples=examples(25))
 WINDOWS = [40, 64, 1000, "epoch"]  # lines, of which a step of all ranks takes 40 at most
 
 
@@ -46,7 +47,7 @@ def test_ranks_share_an_epoch(folder: Path, packed: bool, n: int, world: int, wi
     assert {steps.totals.n_left for steps in ranks} == {0}
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @for_all(
     st.integers(0, 10**6), st.integers(8, 32), st.integers(2, 3), st.integers(3, 5), st.integers(30, 70), st.booleans()
 )

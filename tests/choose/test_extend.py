@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import naive
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from merging_modes import LETTERS, encoded, vocabularies
@@ -21,7 +22,7 @@ from volt.errors import CandidateError, ConfigError, CorpusError
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
-MANY, SOME = settings(max_examples=40, deadline=None), settings(max_examples=8, deadline=None)
+MANY, SOME = settings(max_examples=examples(40), deadline=None), settings(max_examples=8, deadline=None)
 word_counts = st.dictionaries(st.text(LETTERS + "x", min_size=1, max_size=9), st.integers(1, 5), min_size=1, max_size=7)
 OLD = Vocabulary((("l", "o"),), ("l", "o", "w</w>", "lo"))
 

@@ -103,7 +103,7 @@ def test_a_size_out_of_reach_is_said(model, place, at_least):
 
 @pytest.mark.parametrize("pretokenizer", ["whitespace", "unicode", "metaspace", "gpt2", "bytes"])
 @given(lines=st.lists(st.text(st.sampled_from("ab é一😀.1"), max_size=9).map(lambda text: " ".join(text.split()))))
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=examples(12))
 def test_the_bytes_of_the_words_are_those_of_the_text(pretokenizer, lines):
     """Lines whose words stand apart by one space have their own bytes, with one for a line end where the pre-tokeniser
     knows of it."""

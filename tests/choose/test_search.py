@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from drawn import examples
+from drawn import examples, in_turns
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from merges import LINES, word_counts
@@ -207,12 +207,10 @@ def test_default_sizes_can_be_searched(words, marker, n_merges):
     assert all(a < b for a, b in pairwise(sizes))
 
 
-@pytest.mark.parametrize("marker", MARKERS)
-@pytest.mark.parametrize("rule", [*rules()])
-@pytest.mark.parametrize(
-    "words",
-    [{"low": 1}, {"a": 1}, {"a": 10**12}, {"ab": 1}, {"a": 1, "b": 1}, {f"{i:03}": 1 for i in range(300)}, {"▁": 2}],
-)
+TINY = [{"low": 1}, {"a": 1}, {"a": 10**12}, {"ab": 1}, {"a": 1, "b": 1}, {f"{i:03}": 1 for i in range(300)}, {"▁": 2}]
+
+
+@pytest.mark.parametrize(("marker", "rule", "words"), in_turns(product(MARKERS, rules(), TINY), 4))
 def test_tiny_corpora(marker, rule, words):
     """One word, one character, or only rare words can be searched with every rule, and all numbers are finite; or it
     is a CandidateError that nothing can be merged."""

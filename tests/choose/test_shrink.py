@@ -8,6 +8,7 @@ from dataclasses import replace
 from re import search as found_in
 
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from merging_modes import LETTERS, encoded, vocabularies
@@ -17,7 +18,7 @@ from volt.errors import CorpusError, VocabularyError
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
-MANY = settings(max_examples=40, deadline=None)
+MANY = settings(max_examples=examples(40), deadline=None)
 word_lists = st.lists(st.text(LETTERS + "x", min_size=1, max_size=9), min_size=1, max_size=7)
 OLD = Vocabulary(
     (("l", "o"), ("lo", "w"), ("a", "b")), ("l", "o", "w", "a", "b", "lo", "low", "ab"), marker="none"

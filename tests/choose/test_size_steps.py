@@ -142,7 +142,7 @@ def test_what_a_step_measures(words, marker, length):
 
 
 @given(word_counts(), st.sampled_from(MARKERS))
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 def test_min_share_decides_what_is_kept(words, marker):
     """min_share=0 keeps all tokens, a higher share never more, and atoms are kept always; or nothing with mass is left,
     which is told."""

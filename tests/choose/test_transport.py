@@ -49,7 +49,7 @@ def test_relaxed_plan_is_pots(seed, epsilon, row_tau, column_tau):
     np.testing.assert_allclose(plan.matrix.toarray(), expected, rtol=0, atol=1e-7)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(seeds, st.floats(0.5, 5))
 def test_balanced_plan_is_pots(seed, epsilon):
     """With both marginals hard and feasible, the plan equals POT's and has the marginals asked for."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from commands import VOLT
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from writers import check_answers, writing
@@ -32,7 +33,7 @@ DEADLINE = 60  # seconds
     places=st.lists(st.integers(0, 60), max_size=6),
     form=st.sampled_from(["pieces", "ids", "@@"]),
 )
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_lines_are_decoded_before_more_is_waited_for(text: str, places: list[int], form: str) -> None:
     """However pieces, ids, or pieces in subword-nmt's convention are cut into writes."""
     lines, separator = "".join(f"{line}\n" for line in text.splitlines()).encode(), "@@" if form == "@@" else ""

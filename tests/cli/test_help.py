@@ -7,13 +7,14 @@ import os
 import subprocess
 import sys
 from dataclasses import fields
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from pydoc_data.topics import topics
 from typing import Any, get_args, get_type_hints
 
 import pytest
 from commands import VOLT, Run, status_of
+from drawn import in_turns
 from shell import run_line
 from typer.main import get_command
 
@@ -41,8 +42,7 @@ def arguments(command: str) -> list[str]:
     return [] if command == "volt" else command.split()
 
 
-@pytest.mark.parametrize("flag", ["-h", "--help"])
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(("command", "flag"), in_turns(product(COMMANDS, ["-h", "--help"]), 2))
 def test_help_ends_with_two_examples_and_gives_flags_no_type(command: str, flag: str, run: Run) -> None:
     """-h and --help print usage, options without <bool>, and at the end the command's two examples."""
     shown = run(*arguments(command), flag).stdout.decode()

@@ -8,24 +8,25 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from commands import Run
 
 import volt
 from volt.errors import VoltError, as_argument
 from volt_cli.options import as_option
 
-SOURCE = [ast.parse(path.read_text(encoding="utf-8")) for path in Path(volt.__file__).parent.rglob("*.py")]
-HINTS = [
-    (ast.literal_eval(key), value.value if isinstance(value, ast.Constant) else "N")
-    for module in SOURCE
-    for call in ast.walk(module)
-    if isinstance(call, ast.keyword) and call.arg == "hint"
-    for hint in ast.walk(call.value)
-    if isinstance(hint, ast.Dict)
-    for key, value in zip(hint.keys, hint.values, strict=True)
-    if key is not None
-]
+
+def hints(modules: list[ast.Module]) -> set[tuple[str, Any]]:
+    """Return the arguments and values that errors in these modules suggest."""
+    return {
+        (ast.literal_eval(key), value.value if isinstance(value, ast.Constant) else "N")
+        for module in modules
+        for call in ast.walk(module)
+        if isinstance(call, ast.keyword) and call.arg == "hint"
+        for hint in ast.walk(call.value)
+        if isinstance(hint, ast.Dict)
+        for key, value in zip(hint.keys, hint.values, strict=True)
+        if key is not None
+    }
 
 
 def options(command: Any) -> Iterator[str]:
@@ -36,19 +37,23 @@ def options(command: Any) -> Iterator[str]:
         yield from options(inner)
 
 
-@pytest.mark.parametrize(("argument", "value"), sorted(set(HINTS), key=str))
-def test_hints_exist(argument: str, value: object) -> None:
+def test_hints_exist() -> None:
     """A hint of an error names an argument of some function in Python, and an option of some command."""
     from typer.main import get_command
 
     from volt_cli.app import app
 
-    functions = (node for module in SOURCE for node in ast.walk(module) if isinstance(node, ast.FunctionDef))
-    assert argument in {one.arg for node in functions for one in (*node.args.args, *node.args.kwonlyargs)}
-    error = VoltError("a.txt: bad; pass", hint={argument: value})
-    assert str(error) == f"a.txt: bad; pass {argument}={value!r}" == error.text(as_argument)
-    option = error.text(as_option).removeprefix("a.txt: bad; pass ").partition(" ")[0]
-    assert option in set(options(get_command(app)))
+    modules = [ast.parse(path.read_text(encoding="utf-8")) for path in Path(volt.__file__).parent.rglob("*.py")]
+    functions = [node for module in modules for node in ast.walk(module) if isinstance(node, ast.FunctionDef)]
+    arguments = {one.arg for node in functions for one in (*node.args.args, *node.args.kwonlyargs)}
+    names, found = set(options(get_command(app))), hints(modules)
+    assert len(found) > 9
+    for argument, value in sorted(found, key=str):
+        assert argument in arguments
+        error = VoltError("a.txt: bad; pass", hint={argument: value})
+        assert str(error) == f"a.txt: bad; pass {argument}={value!r}" == error.text(as_argument)
+        option = error.text(as_option).removeprefix("a.txt: bad; pass ").partition(" ")[0]
+        assert option in names, (argument, value)
 
 
 def test_the_library_speaks_python() -> None:

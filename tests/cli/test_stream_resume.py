@@ -111,7 +111,7 @@ def test_a_word_that_cannot_be_true_is_refused(volt_stream: Run, stream_folder: 
     assert b"descriptor is not open" in volt_stream("run", "stream.yaml", "--ack", "99", status=2).stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.campaign), signal.SIGTERM])
 def test_a_signal_ends_the_run_at_a_line_with_its_state(start_stream: Start, volt_stream: Run, number: int) -> None:
     """Stopped at any moment, even with a reader that does not read, a run leaves whole lines and their state."""
     process = start_stream("run", "stream.yaml", "--state", "s.json", "--state-every", 40)
@@ -128,8 +128,15 @@ def test_a_signal_ends_the_run_at_a_line_with_its_state(start_stream: Start, vol
     assert found == expected(len(found))
 
 
-@pytest.mark.parametrize("n_workers", [0, 1])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("number", "n_workers"),
+    [
+        (signal.SIGINT, 0),
+        (signal.SIGTERM, 1),
+        pytest.param(signal.SIGINT, 1, marks=pytest.mark.campaign),
+        pytest.param(signal.SIGTERM, 0, marks=pytest.mark.campaign),
+    ],
+)
 def test_a_signal_ends_the_run_though_a_transform_never_does(
     start_stream: Start, stream_folder: Path, number: int, n_workers: int
 ) -> None:
@@ -160,7 +167,7 @@ def sleep(fields):
     assert (stream_folder / "m.json").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.campaign)])
 def test_a_signal_before_the_first_line_is_obeyed_at_once(
     start_stream: Start, stream_folder: Path, number: int
 ) -> None:
@@ -182,7 +189,7 @@ def test_killed_it_goes_on_behind_what_was_used(start_stream: Start, volt_stream
     """After SIGKILL, with a state that lags behind, nothing is lost or repeated as the consumer's file has it."""
     command = ["run", "stream.yaml", "--state", "s.json", "--state-every", 10, "--ack", "ack", "--resume"]
     used: list[str] = []
-    for n in (13, 1, 77):
+    for n in (13, 1, 77) if DRAWS_ALL else (13,):
         process = start_stream(*command, "--workers", 1)
         used += read_lines(process, n)
         (stream_folder / "ack.new").write_text(f"{len(used)}\n")
@@ -212,10 +219,11 @@ def test_acknowledgements_on_a_descriptor(start_stream: Start, volt_stream: Run,
 
 
 @pytest.mark.slow
+@pytest.mark.campaign
 def test_stopped_anywhere_it_is_one_stream(start_stream: Start, stream_folder: Path) -> None:
     """Stopped by signals again and again, at chance moments and with other numbers of workers, the runs are one run."""
     found: list[str] = []
-    for turn in range(0, 6, 1 if DRAWS_ALL else 2):  # each signal meets a number of workers; in campaigns, two
+    for turn in range(6):  # each signal meets two numbers of workers
         number = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[turn // 2]
         command = ["run", "stream.yaml", "--state", "s.json", "--state-every", 1 + 2 * turn, "--resume"]
         process = start_stream(*command, "--workers", turn % 3, start_new_session=True)

@@ -351,7 +351,8 @@ def test_smallest_comparisons_have_a_page(browser: Any, tmp_path: Path, sizes: l
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_lines", [6_000, pytest.param(29_000, marks=pytest.mark.campaign)])
+@pytest.mark.campaign
+@pytest.mark.parametrize("n_lines", [6_000, 29_000])
 def test_multi30k(browser: Any, lines: Any, tmp_path: Path, n_lines: int) -> None:
     """On real text in four languages, with up to 30,000 candidates, the page stays below 5 MB and cuts as ever."""
     for name in ("en", "de", "fr", "cs"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +26,7 @@ def searched(word_counts, *, marker="suffix") -> SearchResult | None:
 
 
 @given(word_counts_)
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 def test_every_entry_equals_asking_every_size(word_counts):
     """Appearance, peak and scaffolding by looking at each size in turn; counts and ranks by the chosen vocabulary."""
     result = searched(word_counts)
@@ -55,7 +56,7 @@ def test_every_entry_equals_asking_every_size(word_counts):
 
 
 @given(word_counts_, st.lists(st.text("abcd ", max_size=20), max_size=4), st.sampled_from(["suffix", "prefix", "none"]))
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 def test_samples_are_cut_as_each_sizes_vocabulary_cuts_them(word_counts, lines, marker):
     """At every size, the pieces are those of an encoder with all of that size's merges and kept tokens."""
     result = searched(word_counts, marker=marker)

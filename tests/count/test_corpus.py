@@ -83,7 +83,7 @@ def test_counting_is_counting(
 )
 @pytest.mark.parametrize("normalizer", ["none", "nfkc+lowercase"])
 @given(part=lines, block_size=st.integers(1, 60))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_counting_is_splitting(
     folder: Path, pretokenizer: str, normalizer: str, part: list[str], block_size: int
 ) -> None:
@@ -238,7 +238,7 @@ def test_columns_must_be_named(write: Callable[[str, str | bytes], Path], tmp_pa
 
 
 @given(texts=st.lists(st.text(max_size=20), min_size=1, max_size=5))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_parquet(folder: Path, texts: list[str]) -> None:
     """The text column of a parquet file is counted, each value a text, whatever the file's name."""
     path = folder / "parquet-or-not"
@@ -276,7 +276,7 @@ def test_word_tables(write: Callable[[str, str], Path]) -> None:
     "pretokenizer", ["whitespace", "unicode", "gpt2", "metaspace", "metaspace-runs", "metaspace-line"]
 )
 @given(texts=st.lists(line, min_size=1, max_size=4))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_tables_of_counts_round_trip(folder: Path, pretokenizer: str, texts: list[str]) -> None:
     """Counts written as a table, and counted again, are the same."""
     words = Counter(word for text in texts for word in PreTokenizer(pretokenizer).split(text) if word.strip())
@@ -327,7 +327,7 @@ def test_huge_lines_and_words_are_linear(write: Callable[[str, str], Path]) -> N
 
 
 @given(lines=st.lists(st.sampled_from(["", " ", "low", "low  lower", "\t"]), max_size=30), most=st.integers(1, 20))
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 def test_many_blank_lines_and_blanks_change_nothing(tmp_path_factory, lines, most):
     """Cutting a block that has many lines, and leaving out blank ones, changes no count and no number of lines."""
     path = tmp_path_factory.getbasetemp() / "blanks.txt"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from batches import any_lines, plain_ids
+from drawn import examples
 from exports import LINES, learn
 from hypothesis import example, given, settings
 
@@ -27,7 +28,7 @@ def encoder(pattern: str, level: str, normalizer: str = "none", user: tuple[str,
 @pytest.mark.parametrize(("pattern", "level"), CUTS)
 @given(lines=any_lines)
 @example(lines=["low\r", "", "\n", "a<url>b", "\U0010f000"])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_batches_are_what_lines_give(pattern: str, level: str, lines: list[str]) -> None:
     """Whole texts and lines one by one have the same ids, with user tokens and normal forms too."""
     for one in (encoder(pattern, level), encoder(pattern, level, "nfkc", ("<url>",))):
@@ -39,7 +40,7 @@ def test_batches_are_what_lines_give(pattern: str, level: str, lines: list[str])
 
 @pytest.mark.parametrize("pattern", ["cl100k", "o200k", "digits3-right"])
 @given(lines=any_lines)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_bytes_give_the_text_back(pattern: str, lines: list[str]) -> None:
     """Encoding and decoding any text is no change, for there is nothing unknown."""
     one = encoder(pattern, "bytes")

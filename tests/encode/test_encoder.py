@@ -110,7 +110,7 @@ def test_decode_undoes_encode_through_ids(text, scheme, normalizer, with_user):
 
 
 @given(vocabularies(), st.data())
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 def test_byte_fallback_spells_atoms_that_are_not_kept(case, data):
     """Also a character that merges mention, but the vocabulary does not keep, is spelled by bytes, never `<unk>`."""
     words, small = case

@@ -20,7 +20,7 @@ from volt.kernels.apply_bpe import LONG
 from volt.vocabulary import Vocabulary
 from volt.vocabulary.vocabulary import Merging
 
-MANY, SOME = settings(max_examples=examples(60), deadline=None), settings(max_examples=15, deadline=None)
+MANY, SOME = settings(max_examples=examples(60), deadline=None), settings(max_examples=examples(15), deadline=None)
 words_of_few = st.lists(st.text(LETTERS + "x", min_size=1, max_size=12), min_size=1, max_size=6)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -34,7 +35,7 @@ ENCODERS = {cut: encoder(cut) for cut in CUTS}
 @given(st.text(st.sampled_from("abcé中Ãâ ,\U0010f000"), max_size=12))
 @example("é")
 @example("Ã")
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 def test_a_missing_byte_is_spelled_once(cut, line):
     """Pieces spell the text, of which no byte occurs twice; what the vocabulary lacks is a piece, and unknown."""
     found = ENCODERS[cut]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import chain, pairwise
 
 import pytest
 from batches import ENCODERS, HARD
+from drawn import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +28,7 @@ DECLARED = (
     r"split: ?[a-z]+", r"split:.", r"bytes+split: ?\p{L}+|\p{N}{1,3}", r"bytes+split:\p{Co}\s?",
     "matches:[a-z]+|[^a-z ]", "bytes+matches:[a-z]+|[^a-z ]+",
 )  # fmt: skip
-FEW = settings(max_examples=30, deadline=None)
+FEW = settings(max_examples=examples(30), deadline=None)
 
 
 def declared(name: str, normalizer: str = "none") -> Vocabulary:
@@ -54,11 +56,22 @@ VOCABULARIES = [
     *(declared(name, "nfkc+lowercase") for name in DECLARED[::2]),
     *(replace(declared(name), merging="ranks", whole_words=True) for name in DECLARED[:4]),
 ]
-ENCODERS_WITH, TWINS = (list(map(Encoder, several)) for several in (VOCABULARIES, map(without_users, VOCABULARIES)))
 ISOLATING = [n for n, one in enumerate(VOCABULARIES) if one.pretokenizer.is_bytes or one.pretokenizer.name in DECLARED]
 fragments = st.sampled_from([*HARD, *OWN, *OWN, *OTHERS, "<ur", "l>", "12é"])
 lines_ = st.lists(st.lists(fragments, max_size=10).map("".join), min_size=1, max_size=4)
 which_ = st.integers(0, len(VOCABULARIES) - 1)
+
+
+@cache
+def encoder_with(which: int) -> Encoder:
+    """Return the encoder of a vocabulary with user tokens."""
+    return Encoder(VOCABULARIES[which])
+
+
+@cache
+def twin_of(which: int) -> Encoder:
+    """Return the encoder of the same pieces without user tokens."""
+    return Encoder(without_users(VOCABULARIES[which]))
 
 
 def segments(line: str) -> list[str]:
@@ -70,7 +83,7 @@ def segments(line: str) -> list[str]:
 def expected(which: int, line: str) -> list[str]:
     """The pieces of a line by the twin, where user tokens stand apart."""
     parts = enumerate(segments(line))
-    return list(chain.from_iterable([part] if place % 2 else TWINS[which].encode(part) for place, part in parts))
+    return list(chain.from_iterable([part] if place % 2 else twin_of(which).encode(part) for place, part in parts))
 
 
 def all_ways(encoder: Encoder, lines: Sequence[str], pieces: list[list[str]]) -> None:
@@ -93,7 +106,7 @@ def all_ways(encoder: Encoder, lines: Sequence[str], pieces: list[list[str]]) ->
 @FEW
 def test_lines_without_user_tokens_are_encoded_as_without_any(which, lines):
     """Ids, pieces, offsets and text, by all paths; also with dropout, drawn alike."""
-    encoder, twin = ENCODERS_WITH[which], TWINS[which]
+    encoder, twin = encoder_with(which), twin_of(which)
     lines = [line for line in lines if not VOCABULARIES[which].special.spans(line)]
     all_ways(encoder, lines, twin.encode_lines(lines))
     for line in lines:
@@ -109,7 +122,7 @@ def test_lines_without_user_tokens_are_encoded_as_without_any(which, lines):
 @FEW
 def test_around_user_tokens_text_is_encoded_as_without_any(which, lines):
     """Where user tokens stand apart, what stands between two is encoded as if it were a line without them."""
-    all_ways(ENCODERS_WITH[which], lines, [expected(which, line) for line in lines])
+    all_ways(encoder_with(which), lines, [expected(which, line) for line in lines])
 
 
 @given(which_, lines_, st.permutations(OWN))
@@ -120,7 +133,7 @@ def test_all_are_treated_alike(which, lines, others):
     if vocabulary.pretokenizer.is_bytes or vocabulary.byte_fallback or vocabulary.pretokenizer.name in DECLARED:
         return  # its bytes are other bytes, or it is known
     renamed = str.maketrans(dict(zip(OWN, others, strict=True)))
-    encoder, there = ENCODERS_WITH[which], [line.translate(renamed) for line in lines]
+    encoder, there = encoder_with(which), [line.translate(renamed) for line in lines]
     pieces = [[piece.translate(renamed) for piece in row] for row in encoder.encode_lines(lines)]
     all_ways(encoder, there, pieces)
 
@@ -129,7 +142,7 @@ def test_all_are_treated_alike(which, lines, others):
 @FEW
 def test_what_is_decoded_is_what_was_encoded(which, lines):
     """A text and its pieces spell the same with private characters as with others, which no vocabulary knows."""
-    vocabulary, encoder = VOCABULARIES[which], ENCODERS_WITH[which]
+    vocabulary, encoder = VOCABULARIES[which], encoder_with(which)
     if "matches" in vocabulary.pretokenizer.name or "regex" in vocabulary.pretokenizer.name:
         return  # these drop text
     others = dict(zip(OWN, map(chr, range(0x10A000, 0x10B000)), strict=False))
@@ -143,7 +156,7 @@ def test_what_is_decoded_is_what_was_encoded(which, lines):
 @FEW
 def test_words_given_as_they_stand_hold_no_user_tokens(which, words):
     """Pre-tokens that `encode_words` is given are text, as without user tokens."""
-    assert ENCODERS_WITH[which].encode_words(words) == TWINS[which].encode_words(words)
+    assert encoder_with(which).encode_words(words) == twin_of(which).encode_words(words)
 
 
 @pytest.mark.parametrize("name", ["whitespace", "metaspace", "gpt2", "bytes", "split: ?[a-z]+"])
@@ -164,6 +177,6 @@ def test_a_text_of_all_characters_is_encoded():
     )
     codes = [*range(0xF0000, 0xFFFFE), *range(0x100000, 0x10FFFE)]
     lines = ["".join(map(chr, codes[start : start + 500])) for start in range(0, len(codes), 5_000)]
-    assert ENCODERS_WITH[which].encode_lines(lines) == TWINS[which].encode_lines(lines)
-    pieces = ENCODERS_WITH[which].encode("".join(map(chr, codes)))
+    assert encoder_with(which).encode_lines(lines) == twin_of(which).encode_lines(lines)
+    pieces = encoder_with(which).encode("".join(map(chr, codes)))
     assert to_bytes("".join(pieces)).decode() == "".join(map(chr, codes[:-4094])) + "\ufffd" * 4094

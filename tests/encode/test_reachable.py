@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +28,7 @@ CUT = {  # pre-tokeniser: the atoms of its tokens, and what else stands in texts
     r"bytes+split: ?\p{L}+|\s+(?!\S)|\s": ["a", "Ġ", "Ã", "©"],
 }
 BESIDE = "x2?\t"
-FEW, FEWER = settings(deadline=None, max_examples=10), settings(deadline=None, max_examples=3)
+FEW, FEWER = settings(deadline=None, max_examples=examples(10)), settings(deadline=None, max_examples=3)
 
 
 def length(token: str) -> int:

@@ -5,21 +5,25 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 from importlib.util import find_spec
 
 import pytest
 from places import ROOT, TESTS
 
 SECONDS = 200  # that no program may take
+campaign = partial(pytest.param, marks=pytest.mark.campaign)
 
 
 @pytest.mark.parametrize(
     ("groups", "endings"),
     [
-        ("streams steps threads", ["end", "exception", "exit in a thread", "SIGTERM, handled", "SIGINT", "fork"]),
-        ("processes", ["exception"]),
-        ("datasets", ["end", "exception", "fork"]),
-        ("loaders", ["end"]),
+        ("streams steps threads", ["exception", "SIGTERM, handled", "fork"]),
+        campaign("streams steps threads", ["end", "exit in a thread", "SIGINT"]),
+        campaign("processes", ["exception"]),
+        ("datasets", ["end"]),
+        campaign("datasets", ["exception", "fork"]),
+        campaign("loaders", ["end"]),
     ],
 )
 def test_no_object_keeps_an_interpreter_from_ending(groups: str, endings: list[str]) -> None:

@@ -253,7 +253,7 @@ def _started(*arguments: object) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("process", ["gcs_server", "raylet"])
+@pytest.mark.parametrize("process", ["gcs_server", pytest.param("raylet", marks=pytest.mark.campaign)])
 def test_a_command_that_is_ended_while_ray_starts_says_so(tmp_path: Path, process: str) -> None:
     """With the status of SIGTERM, when one of the cluster's processes is there, and the others are not yet."""
     import psutil
@@ -280,7 +280,14 @@ def test_a_command_that_is_ended_leaves_no_part(tmp_path: Path, encoder: Encoder
 
 
 @pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGKILL, -9), (signal.SIGINT, 130), (signal.SIGTERM, 143), (None, 0)]
+    ("number", "status"),
+    [
+        (signal.SIGKILL, -9),
+        *(
+            pytest.param(*row, marks=pytest.mark.campaign)
+            for row in ((signal.SIGTERM, 143), (signal.SIGINT, 130), (None, 0))
+        ),
+    ],
 )
 @pytest.mark.slow
 def test_a_command_that_ends_takes_its_cluster_along(

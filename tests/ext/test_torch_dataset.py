@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from drawn import examples
 from hypothesis import example, settings
 from hypothesis import given as for_all
 from hypothesis import strategies as st
@@ -21,7 +22,7 @@ from volt.batches import to_torch
 from volt.errors import ConfigError, StreamError
 from volt.ext.torch import StreamDataset
 
-FEW = settings(deadline=None, max_examples=15)
+FEW = settings(deadline=None, max_examples=examples(15))
 N = 60  # lines of the stream
 workers = st.integers(0, 3)
 worlds = st.integers(1, 3)

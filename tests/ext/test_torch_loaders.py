@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from drawn import DRAWS_ALL
 from loaders import all_bits, bits_of
 from steps_of_streams import steps_of, written
 from streams import deadline
@@ -170,6 +171,6 @@ def test_two_loaders_at_once(folder: Path, expected: list[Any]) -> None:
 @pytest.mark.slow
 def test_workers_may_be_spawned(folder: Path, expected: list[Any]) -> None:
     """A dataset can be sent to workers that share nothing with this process, and they see where others were."""
-    loader = loader_of(dataset_of(folder), 2, multiprocessing_context="spawn")
+    loader = loader_of(dataset_of(folder), 2 if DRAWS_ALL else 1, multiprocessing_context="spawn")
     assert all_bits(loader) == expected
-    assert list(loader) == []
+    assert not DRAWS_ALL or list(loader) == []

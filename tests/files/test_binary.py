@@ -62,7 +62,7 @@ TEXTS = {"text", "nul", "latin", "late"}
 
 @pytest.mark.parametrize("name", DATA)
 @given(sizes=st.lists(st.integers(1, 5_000), max_size=4))
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_the_verdict_does_not_depend_on_how_data_are_read(name, sizes):
     """In one piece or in several of any size, the same is said of data; text passes unchanged."""
     message = verdict(DATA[name], sizes)

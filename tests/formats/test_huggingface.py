@@ -6,10 +6,11 @@ import tempfile
 import warnings
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import pytest
-from drawn import examples
+from drawn import examples, in_turns
 from exports import LINES, assert_agree, corpora, learn, texts
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -54,7 +55,7 @@ def case(kind, normalizer="none", user=(), byte_fallback=False):
 @pytest.mark.parametrize("kind", KINDS)
 @given(st.lists(texts, min_size=1, max_size=8), st.sampled_from(NORMALIZERS[:2] + NORMALIZERS[3:5]), st.booleans())
 @example(["", " ", "  a", "▁a ▁", "<s> </s> <unk> <pad>", "low\x1clow", "ΑΣ Σ ΑΣ.Α"], "lowercase", False)
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 def test_the_export_encodes_alike(kind, lines, normalizer, byte_fallback):
     """Any text gives the same pieces and ids in tokenizers, unknown characters and spelled-out special tokens included.
     (nfkc: below.)"""
@@ -148,10 +149,10 @@ def test_byte_fallback_at_a_word_s_end():
         assert_agree(Encoder(other), huggingface.peer(path), ["wl ll l"])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("normalizer", NORMALIZERS)
-@pytest.mark.parametrize("user", [(), ("<url>", "é!")])
-@pytest.mark.parametrize("byte_fallback", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "normalizer", "user", "byte_fallback"),
+    in_turns(product(KINDS, NORMALIZERS, [(), ("<url>", "é!")], [False, True]), 4),
+)
 def test_export_and_read_give_an_equal_fingerprint(kind, normalizer, user, byte_fallback):
     """The format carries all but the counts."""
     vocabulary, *_, again, _ = case(kind, normalizer, user, byte_fallback)

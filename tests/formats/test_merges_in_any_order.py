@@ -4,6 +4,7 @@ import json
 from itertools import product
 
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -39,7 +40,7 @@ def written(folder, merges):
     return path
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(merges=lists_of_merges())
 def test_ids_are_the_library_s(merges, tmp_path_factory):
     """Whatever the order of merges, ids of all short texts are those of tokenizers."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from commands import Run
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,7 +33,7 @@ def ranks_file(folder: Path) -> Path:
 
 
 @given(st.lists(st.sampled_from([*NAMES, "the", " ", "  ", "123", "!!", "<|", "é", "\t", "a"]), max_size=9))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_text_encodes_as_in_tiktoken(tmp_path_factory: pytest.TempPathFactory, parts: list[str]) -> None:
     """The same ids as tiktoken.Encoding with special_tokens and allowed_special="all"; they decode to the text."""
     folder = tmp_path_factory.getbasetemp()

@@ -51,7 +51,7 @@ def assert_alike(encoder, peer, lines):
 @pytest.mark.parametrize("pattern", NAMES)
 @given(lines=st.lists(texts, min_size=1, max_size=4))
 @example(lines=["", " ", "  a\n\n b", "It'S 12345 o'clock!!\r\n", "▁a ▁", "漢字かなABc\t"])
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=examples(10))
 def test_the_export_encodes_alike(pattern, level, lines):
     """Any text gives the same pieces and ids in tokenizers, which cuts by the same splits."""
     assert_alike(*case(pattern, level), lines)

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from drawn import examples
 from exports import LINES, assert_agree, fragments, learn
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -17,7 +18,7 @@ from volt.formats import huggingface, tiktoken
 pytest.importorskip("tokenizers")
 pytest.importorskip("tiktoken")
 
-FEW = settings(deadline=None, max_examples=20)
+FEW = settings(deadline=None, max_examples=examples(20))
 USER = ("<url>", "<u", "é!")
 own = st.sampled_from("\U0010f000\U0010f001\U0010f002\U0010fffc\U0010fffd\U00100000")
 lines_ = st.lists(st.lists(fragments | own | st.sampled_from(USER), max_size=9).map("".join), min_size=1, max_size=4)

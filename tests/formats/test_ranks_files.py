@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from drawn import examples
 from exports import LINES, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,7 +29,7 @@ from volt.text.patterns.published import NAMED, named_splitter
 from volt.text.pretokenizer import PreTokenizer
 
 pytest.importorskip("tiktoken")
-FEW = settings(deadline=None, max_examples=15)
+FEW = settings(deadline=None, max_examples=examples(15))
 PATTERNS = ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "qwen3.5", "tekken", "kimi2")
 parts = st.sampled_from([" ", "a", "b", "c", "ab", "1", "22", "'s", "\n", "é", "中", ".", "\t"])
 

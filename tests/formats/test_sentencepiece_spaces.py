@@ -28,7 +28,7 @@ from volt.vocabulary import Vocabulary
 SentencePieceNormalizer = pytest.importorskip("sentencepiece").SentencePieceNormalizer
 pytest.importorskip("google.protobuf")
 
-FEW = settings(deadline=None, max_examples=25)
+FEW = settings(deadline=None, max_examples=examples(25))
 CORPUS = [
     "the low lower newest lowest <url> est Est",
     "zwölf Boxkämpfer jagen Viktor",

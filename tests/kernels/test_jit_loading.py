@@ -70,7 +70,7 @@ else:
 
 
 @compiles
-@pytest.mark.parametrize("on_terminal", [False, True])
+@pytest.mark.parametrize("on_terminal", [False, pytest.param(True, marks=pytest.mark.campaign)])
 def test_a_long_first_call_says_once_that_it_compiles(tmp_path: Path, on_terminal: bool) -> None:
     """It names the remedy; nothing is said of short compiling, by who says it himself, or when loops are on disk."""
 

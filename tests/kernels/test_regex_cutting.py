@@ -154,7 +154,7 @@ def test_patterns_that_read_on_in_vain_are_not_called_linear(pattern: str) -> No
     assert not splitter.is_linear
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(
     pattern=patterns, word=st.text("aAb 0.'\n\té漢", min_size=1, max_size=3), head=st.sampled_from(["", "\n", "a", " "])
 )

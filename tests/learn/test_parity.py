@@ -19,7 +19,7 @@ from volt.learn.parity import learn_parity, measure_parity, n_units
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 
-FEW = settings(deadline=None, max_examples=25)
+FEW = settings(deadline=None, max_examples=examples(25))
 UNITS = ["character", "byte", "line"]
 units = st.sampled_from(UNITS)
 sources_ = st.lists(word_counts(), min_size=2, max_size=3).map(lambda rows: dict(zip("bac", rows, strict=False)))

@@ -32,7 +32,7 @@ def split_slowly(cutter: WordCutter, line: str) -> list[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 @given(text=any_texts)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_words_are_those_of_the_regex_module(name: str, text: str) -> None:
     """Of characters, spaces are shown as ▁ and a ▁ is read as one; of bytes, nothing is lost."""
     expected = split_by(name, oracle, text.replace(SPACE, " "))
@@ -114,7 +114,7 @@ def test_a_name_holds_what_it_cuts_by(name: str, level: str) -> None:
 
 
 @given(text=any_texts)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_spans_cover_the_text(text: str) -> None:
     """Words stand one behind the other from the start of the text to its end."""
     for name in NAMES:

@@ -39,7 +39,7 @@ def _splitter(pattern: str) -> Splitter:
         raise
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(pattern=patterns, texts=st.lists(any_texts, min_size=3, max_size=6))
 @example(pattern=r"\s++$|\s*[\r\n]|\s+(?!\S)|\s", texts=["\n   \n  x \n"])
 @example(pattern="a*b", texts=["aaab", "b", "aa"])
@@ -51,7 +51,7 @@ def test_any_pattern_cuts_as_the_regex_module_does(pattern: str, texts: list[str
         assert splitter.split(text) == cut(find(text), text)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(pattern=patterns, texts=st.lists(any_texts, min_size=3, max_size=6))
 def test_any_pattern_cuts_as_a_naive_backtracker_does(pattern: str, texts: list[str]) -> None:
     """The match is the first that is found when all ways through the tree are tried, the preferred one first."""

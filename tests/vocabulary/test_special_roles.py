@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,7 +30,7 @@ names = st.sampled_from(["<t>", "<b>", "<u>", "<c>", "<n>", "<m>", "<k>"])
     st.dictionaries(st.sampled_from(["unk", "bos", "eos", "pad"]), names),
     st.lists(st.integers(20, 30), unique=True, min_size=4, max_size=4),
 )
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_ids_stay_and_new_ones_are_as_asked(
     old: Vocabulary, users: list[str], roles: dict[str, str], numbers: list[int]
 ) -> None:

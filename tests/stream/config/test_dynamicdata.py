@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -249,7 +250,7 @@ def test_numbers_of_points_are_counted(points: list[int], error_text: str) -> No
         imported(old + "inputs: {i: {mono: a.en, task: a}}", path="o")
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.lists(st.integers(1, 99), min_size=1, max_size=4, unique=True).map(sorted), st.data())
 def test_weights_and_points_are_kept(points: list[int], data: st.DataObject) -> None:
     """A schedule in minibatches becomes one in batches, which counts the samples that they have."""

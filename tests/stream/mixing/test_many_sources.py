@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from streams import numbered
@@ -46,12 +47,13 @@ def test_a_line_costs_the_same_among_many_sources(
             for i in range(factor * len(n_lines))
         ]
         with Stream(sources) as stream:
-            list(stream.blocks(limit=5000))
-            per_line.append(calls(stream, 20_000) / 20_000)
+            list(stream.blocks(limit=examples(5000)))
+            n = examples(20_000)
+            per_line.append(calls(stream, n) / n)
     assert per_line[1] < 1.5 * per_line[0]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(
     points=st.lists(st.integers(1, 90), min_size=1, max_size=4, unique=True),
     weights=st.lists(st.integers(0, 3), min_size=5, max_size=5),
@@ -80,7 +82,7 @@ def test_a_curriculum_is_the_same_for_any_number_of_ranks(tmp_path: Path) -> Non
                 assert abs(sum(line.startswith("b") for line in lines) - 300 // world) <= 1
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(sizes=st.lists(st.integers(1, 6), min_size=1, max_size=8), cuts=st.lists(st.integers(1, 40), max_size=6))
 def test_windows_are_no_part_of_the_stream(sizes: list[int], cuts: list[int]) -> None:
     """Whatever is asked for at once, the lines are the same, and the states lead to the same lines."""

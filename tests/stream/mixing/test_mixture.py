@@ -74,7 +74,7 @@ def _counts(turns: Sequence[int], n_sources: int) -> np.ndarray:
     return np.cumsum(np.asarray(turns)[:, None] == np.arange(n_sources), axis=0)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(mixtures)
 def test_counts_stay_within_one_sample_of_the_requested_share(weights: tuple[Weight, ...]) -> None:
     """At every prefix of 200 samples, |count − Σ share| ≤ 1 (and the stairs of a line cost at most a hundredth)."""
@@ -102,7 +102,7 @@ def test_the_largest_remainders_are_rounded_up(weights: list[int]) -> None:
     assert min(up, default=1) >= max(down, default=0)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(st.lists(alike_weights, min_size=1, max_size=4), st.integers(1, 300), st.integers(1, 3))
 def test_a_source_without_a_weight_so_far_gives_nothing(weights: list[float], point: int, world: int) -> None:
     """Before the point at which it gets its first weight, no rank deals a turn to it."""
@@ -113,7 +113,7 @@ def test_a_source_without_a_weight_so_far_gives_nothing(weights: list[float], po
         assert given_at.min() >= point
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(mixtures)
 def test_counts_stay_strictly_within_one_of_the_whole_number_shares(weights: tuple[Weight, ...]) -> None:
     """In whole units nothing is rounded: |UNIT·count − owed| < UNIT at every prefix."""
@@ -124,7 +124,7 @@ def test_counts_stay_strictly_within_one_of_the_whole_number_shares(weights: tup
         assert all(abs(a - UNIT * b) < UNIT for a, b in zip(owed, mixture.counts.tolist(), strict=True))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(mixtures, st.lists(st.integers(1, 90), min_size=1, max_size=5), st.integers(0, 299))
 def test_turns_do_not_depend_on_how_many_are_asked_for(weights: tuple[Weight, ...], sizes: list[int], cut: int) -> None:
     """In windows of any sizes, or resumed from counts, the turns are those asked for at once."""

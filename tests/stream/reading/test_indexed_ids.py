@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from indexed_ids import CODES, write_pair
@@ -39,7 +40,7 @@ def _ids(shard: IdShard) -> list[list[int]]:
     return [ids for piece in range(len(shard.counts)) for ids in shard.read(piece)[0].to_arrow().to_pylist()]
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(SMALL, max_size=4), max_size=9), st.sampled_from(sorted(CODES)), st.integers(1, 4))
 def test_pieces_hold_the_sentences_whatever_their_numbers(
     tmp_path: Path, lines: list[list[int]], dtype: str, piece: int

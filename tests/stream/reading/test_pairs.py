@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from drawn import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shard_lines import PACKERS, column_lines
@@ -23,7 +24,7 @@ from volt.stream.running.block_computation import Address, compute_block
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r"), max_size=5)
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(texts, texts), max_size=15), st.lists(texts, max_size=1), st.integers(1, 7),
     st.sampled_from(list(PACKERS)), st.booleans(),

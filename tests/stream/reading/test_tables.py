@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from drawn import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
@@ -51,7 +52,7 @@ ids = st.lists(st.integers(-(1 << 31), (1 << 31) - 1), max_size=3)
 rows_of_texts = st.builds(lambda a, b, c: {"id": a, "text": {"de": b}, "ids": c}, texts, texts, ids | st.none())
 
 
-@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(rows_of_texts, max_size=9), st.sampled_from(list(PACKERS)), st.booleans(), st.integers(1, 5))
 def test_tables_hold_their_rows(tmp_path: Path, rows: list[Row], packer: str, ascii: bool, piece: int) -> None:
     """JSON lines and Parquet give the values of each row, cut and packed like they may be, and have the same digest."""

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from streams import numbered
@@ -53,7 +54,7 @@ def numbers(stream: Stream, n: int | None = None) -> list[int]:
 GROWTH = st.lists(st.tuples(st.booleans(), st.integers(1, 9), st.integers(0, 30)), min_size=1, max_size=3)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     n_files=st.integers(1, 3), n_lines=st.integers(1, 9), first=st.integers(0, 30), growth=GROWTH,
     shuffle=st.sampled_from(["lines", "outputs", "none"]), split=st.sampled_from([None, 2, 4]),
@@ -92,7 +93,7 @@ def test_every_line_comes_once_an_epoch(
         assert Counter(given_ + rest) == {number: 3 - epoch for number, epoch in first_epochs.items()}
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(n_lines=st.integers(4, 30), more=st.integers(1, 20), reads=st.lists(st.integers(0, 25), min_size=1, max_size=4),
        world=st.integers(1, 4), block=st.integers(1, 9))  # fmt: skip
 def test_ranks_share_appended_lines(n_lines: int, more: int, reads: list[int], world: int, block: int) -> None:
@@ -148,7 +149,7 @@ def test_files_may_lack_their_last_line_end(tmp_path: Path) -> None:
     assert sorted(before + numbers(after)) == [0, 1, 2]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(n=st.integers(0, 60), weights=st.lists(st.integers(1, 5), min_size=3, max_size=3))
 def test_a_source_is_added(n: int, weights: list[int]) -> None:
     """The other sources continue with the lines that would have come; shares hold from the line of the change on."""

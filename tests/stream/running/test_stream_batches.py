@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from streams import Drop, Pair, Repeat, Same, deadline, numbered
@@ -16,7 +17,7 @@ from volt.stream import Source, Stream, trace
 from volt.stream.transforms.subwords import Encode
 from volt.vocabulary import Vocabulary
 
-FEW = settings(deadline=None, max_examples=12)
+FEW = settings(deadline=None, max_examples=examples(12))
 
 
 def written(folder: Path, name: str, n: int) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from streams import write_lines
@@ -99,7 +100,7 @@ def test_what_is_given_to_the_system_comes_back_as_text(folder: Path, cut: str) 
     """
     found = {name: Translation(written(folder, cut), name) for name in ("de_en", "noisy", "auto")}
 
-    @settings(max_examples=15)
+    @settings(max_examples=examples(15))
     @given(LINES)
     def law(lines: list[str]) -> None:
         given = {name: translation.input(lines) for name, translation in found.items()}
@@ -164,7 +165,7 @@ def test_lines_are_answered_before_more_is_waited_for(folder: Path) -> None:
     def answers(path: str, wait: Wait) -> Iterator[bytes]:
         return translation.input_blocks(read_blocks(path, wait=wait))
 
-    @settings(max_examples=15)
+    @settings(max_examples=examples(15))
     @given(text=st.text(alphabet="low \n\ré", min_size=1, max_size=40), places=st.lists(st.integers(0, 40), max_size=5))
     def law(text: str, places: list[int]) -> None:
         whole = text if text.endswith("\n") else f"{text}\n"

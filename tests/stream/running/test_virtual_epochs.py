@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
+from drawn import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from streams import Drop, numbered
@@ -56,7 +58,7 @@ def spread(counts: Sequence[int]) -> int:
 
 
 @settings(
-    deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture]
 )  # files are made once a size
 @given(
     sizes=st.lists(st.integers(1, 14), min_size=1, max_size=4), mix=st.sampled_from(SAMPLINGS), seed=st.integers(0, 9)
@@ -114,8 +116,8 @@ def test_reports_of_virtual_epochs_count_what_was_given(mixed: Mixed, mix: Sampl
     """`passes` is what counting the lines gives, at every line of three epochs; shares are the mixture's."""
     with mixed(mix=mix) as stream:
         n_lines, lines = stream.epoch_lines or 0, list[tuple[str, int]]()
-        while len(lines) < 3 * n_lines:
-            lines += taken(stream, 1)
+        for line in islice(stream, 3 * n_lines):
+            lines.append(origin(line))
             epoch = stream.passes()
             assert epoch is not None
             first = (len(lines) - 1) // n_lines * n_lines

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from itertools import islice
+from itertools import islice, product
 from multiprocessing import active_children
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from streams import Die, Same, Slow, deadline, numbered
 from volt.errors import StreamError
 from volt.stream import Source, Stream
 
-STARTS = ["fork", "spawn"]
+STARTS = ["fork", pytest.param("spawn", marks=pytest.mark.campaign)]
 
 
 def pids() -> list[int]:
@@ -105,8 +105,18 @@ def run_script(tmp_path: Path, start_method: str, *, seconds: float) -> subproce
     return subprocess.Popen([sys.executable, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize("start_method", STARTS)
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("number", "start_method"),
+    [
+        (signal.SIGKILL, "fork"),
+        (signal.SIGTERM, "spawn"),
+        *(
+            pytest.param(*row, marks=pytest.mark.campaign)
+            for row in product([signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ["fork", "spawn"])
+            if row not in [(signal.SIGKILL, "fork"), (signal.SIGTERM, "spawn")]
+        ),
+    ],
+)
 def test_workers_end_with_their_parent(tmp_path: Path, start_method: str, number: signal.Signals) -> None:
     """However the parent dies, no worker is left."""
     with deadline(60), run_script(tmp_path, start_method, seconds=0.001) as process:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from drawn import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sharding import bytes_of, mono_task, numbered, pair_task
@@ -48,7 +49,7 @@ class _Stop(BaseException):
     """As SIGKILL, but for what the process itself does not see."""
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(stops=st.lists(st.integers(0, 30), min_size=1, max_size=3), is_renamed=st.booleans())
 def test_a_run_goes_on_where_one_was_stopped(
     made: Made, tmp_path_factory: pytest.TempPathFactory, stops: list[int], is_renamed: bool

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from streams import write_lines
@@ -195,7 +196,7 @@ def mixes(draw: st.DrawFn) -> tuple[list[int], int, int, list[list[float]]]:
     )
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(mixes(), st.sampled_from(["samples", "batches", "updates"]))
 def test_schedules_are_exact_at_their_points(mix: tuple[list[int], int, int, list[list[float]]], unit: str) -> None:
     """Whatever the unit, weights change at the very sample, and a naive sum of shares is kept within one sample."""
