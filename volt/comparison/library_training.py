@@ -1,8 +1,8 @@
 """Word counts → a vocabulary that another library trains, in a process of its own, with the training's cost.
 
 `python -m volt.comparison.library_training KIND SIZE WORDS FOLDER` is that process: it writes the library's own file
-into FOLDER, and prints the cost as JSON. Each library has its default settings, except that it normalises nothing, keeps all
-characters and has no special token but the unknown one.
+into FOLDER, and prints the cost as JSON. Each library has its default settings, except that it normalises nothing,
+keeps all characters and has no special token but the unknown one.
 """
 
 from __future__ import annotations

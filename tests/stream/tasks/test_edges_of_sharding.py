@@ -62,7 +62,7 @@ def test_a_full_disk_leaves_the_shards_that_were_there(
     for options in ({"compress": "gz"}, {"compress": "zstd"}):
         asked = replace(task, n_shards=2)
         with monkeypatch.context() as patch:
-            patch.setattr(sharding, "write_atomic", _FullDisk(3))
+            patch.setattr(shard_writing, "write_atomic", _FullDisk(3))
             message = r"00001\.tgt.*no space left on device; the earlier shards are unchanged; make room, or"
             with pytest.raises(OutputError, match=message) as error:
                 shard([asked], tmp_path / "s", workers=1, **options)  # type: ignore[arg-type]
@@ -81,7 +81,7 @@ def test_a_full_disk_says_that_a_second_run_goes_on(
 ) -> None:
     """Where nothing was there before, finished shards are kept, and the next run makes the others alone."""
     with monkeypatch.context() as patch:
-        patch.setattr(sharding, "write_atomic", _FullDisk(3))
+        patch.setattr(shard_writing, "write_atomic", _FullDisk(3))
         with pytest.raises(OutputError, match=r"left on device; make room, or .*; a second run continues after"):
             shard([task], tmp_path / "s", workers=1)
     seen, written = list[int](), shard_writing._write_shard
@@ -90,7 +90,7 @@ def test_a_full_disk_says_that_a_second_run_goes_on(
         seen.append(number)
         return written(work, number, *rest)
 
-    monkeypatch.setattr(sharding, "_write_shard", seeing)
+    monkeypatch.setattr(shard_writing, "_write_shard", seeing)
     shard([task], tmp_path / "s")
     assert seen == [1, 2]
 
@@ -115,7 +115,7 @@ def test_a_run_that_stops_while_new_shards_take_their_places_goes_on(
     with pytest.raises(StreamError, match="unfinished shards of task 'de_en'; go on"):
         read_manifest(tmp_path / "s", task)
     with monkeypatch.context() as patch:
-        patch.setattr(sharding, "_write_shard", None)
+        patch.setattr(shard_writing, "_write_shard", None)
         shard([task], tmp_path / "s")
     shard([task], tmp_path / "t")
     assert bytes_of(tmp_path / "s") == bytes_of(tmp_path / "t")

@@ -46,7 +46,7 @@ def test_bytes_do_not_depend_on_workers(
     tmp_path: Path, compress: shard_writing.Compression, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One, two or five threads write the same; so does a second run elsewhere. Chunks are small here, and many."""
-    monkeypatch.setattr(sharding, "CHUNK_BYTES", 500)
+    monkeypatch.setattr(shard_writing, "CHUNK_BYTES", 500)
     task = pair_task(tmp_path, {"big": 300, "small": 20}, n_shards=3)
     made = [shard([task], tmp_path / str(n), compress=compress, workers=n) for n in (1, 2, 5)]
     assert bytes_of(tmp_path / "1") == bytes_of(tmp_path / "2") == bytes_of(tmp_path / "5")

@@ -20,12 +20,12 @@ from sharding import bytes_of, mono_task, numbered, pair_task
 from volt.errors import ConfigError, OutputError, StreamError
 from volt.files.atomic import write_atomic
 from volt.stream.reading.index_cache import locked
-from volt.stream.tasks import manifest, shard_writing
+from volt.stream.tasks import manifest, shard_output, shard_writing
 from volt.stream.tasks.manifest import read_manifest
 from volt.stream.tasks.shard_writing import shard
 from volt.stream.tasks.task import Input, Task
 
-WRITERS = (sharding, manifest, task_folder)  # that write files
+WRITERS = (shard_writing, manifest, shard_output)  # that write files
 
 
 class Made(NamedTuple):
@@ -106,7 +106,7 @@ def test_what_is_finished_is_not_made_again(made: Made, tmp_path: Path, monkeypa
     ]
     (tmp_path / "de_en" / ".progress" / "00000.tgt.zst").write_bytes(b"damaged")
     seen = _written_shards(monkeypatch)
-    monkeypatch.setattr(sharding, "look_at", None)
+    monkeypatch.setattr(shard_writing, "look_at", None)
     shard([task], tmp_path)
     assert seen == [0, 2, 3]
     assert bytes_of(tmp_path) == made.shards
@@ -137,7 +137,7 @@ def _written_shards(patch: pytest.MonkeyPatch) -> list[int]:
         seen.append(number)
         return write(work, number, *rest)
 
-    patch.setattr(sharding, "_write_shard", written)
+    patch.setattr(shard_writing, "_write_shard", written)
     return seen
 
 
@@ -196,7 +196,7 @@ def test_an_input_that_changes_meanwhile_is_told(tmp_path: Path, monkeypatch: py
             file.write(b"more\n")
         return looked(*given)
 
-    monkeypatch.setattr(sharding, "_plan", change)
+    monkeypatch.setattr(shard_writing, "_plan", change)
     with pytest.raises(StreamError, match=r"a: changed while it was read; wait until it is complete, and run it again"):
         shard([task], tmp_path / "s")
     assert not (tmp_path / "s" / "auto_en" / "manifest.json").exists()
