@@ -192,7 +192,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
 
 
 @pytest.mark.parametrize(("call", "start"), WRONG, ids=[start[:40] for _, start in WRONG])
-def test_a_wrong_call_is_told_in_one_line(call: Callable[[], object], start: str, tmp_path: Path) -> None:
+def test_a_wrong_call_is_reported_in_one_line(call: Callable[[], object], start: str, tmp_path: Path) -> None:
     """What cannot be meant is a VoltError of one line, with what was found and the next step."""
     with pytest.raises(VoltError) as caught:
         call()

@@ -56,7 +56,7 @@ def test_a_grid_fits_and_loses_nothing(data: st.DataObject, width: int) -> None:
 
 
 @pytest.mark.parametrize("width", range(15, 60, 3))
-def test_what_a_narrow_table_does_without_is_told(width: int) -> None:
+def test_what_a_narrow_table_does_without_is_reported(width: int) -> None:
     """Spare columns go in their order, only if that helps, and are named; where all fits, nothing is said."""
     rows = [("1,000", "123,456", "654,321", "7,777")]
     shown = printed([Grid(("size", "pieces", "spare", "later"), rows, numbers=range(4), spare=(2, 3))], width)

@@ -137,7 +137,7 @@ def test_the_options_that_pages_name_exist() -> None:
 
 
 def test_few_blocks_cannot_run_here() -> None:
-    """Blocks that need what no extra of the project brings are told by their titles, and few."""
+    """Blocks that need what no extra of the project brings are reported by their titles, and few."""
     found = Counter(block.needs for page in PAGES.values() for block in page if block.needs)
     assert found.keys() <= {
         "torch",

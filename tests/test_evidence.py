@@ -1,4 +1,4 @@
-"""Trials: results that survive kills, curves that are read as told, and losses that are those of their definitions."""
+"""Trials: results that survive kills, curves read as stored, and losses that are those of their definitions."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_other_data_changes_no_text_that_a_training_reads(corpora: Path, tmp_pat
     assert lm_data.prepared(corpora, "ted-fi", work) == mine
 
 
-def test_weights_that_are_no_numbers_any_more_are_told(corpora: Path, tmp_path: Path) -> None:
+def test_weights_that_are_no_numbers_any_more_are_reported(corpora: Path, tmp_path: Path) -> None:
     """And give no result."""
     texts = lm_data.prepared(corpora, "ted-fi", tmp_path / "work")
     recipe = lm_train.Recipe(characters=2_000, lr=1e30, warmup=1)
@@ -225,7 +225,7 @@ def test_a_run_repeats_no_finished_trial(corpora: Path, tmp_path: Path, monkeypa
 
 
 def test_two_runs_do_not_add_to_one_file(tmp_path: Path) -> None:
-    """The second is told so, and writes nothing."""
+    """The second is reported so, and writes nothing."""
     path = tmp_path / "lm.jsonl"
     with (
         results.Results.open(path),
@@ -263,7 +263,7 @@ def test_a_last_line_that_is_cut_short_is_removed(tmp_path: Path) -> None:
     assert [row["key"] for row in results.read(path)] == ["lm|a", "new"]
 
 
-def test_what_others_append_stays_and_a_file_that_was_replaced_is_told(tmp_path: Path) -> None:
+def test_what_others_append_stays_and_a_file_that_was_replaced_is_reported(tmp_path: Path) -> None:
     """Results that would go into a file without a name are not taken for written."""
     path = tmp_path / "lm.jsonl"
     with results.Results.open(path) as found:
@@ -293,7 +293,7 @@ LOSSES = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 9), min_size=
 
 
 @given(LOSSES)
-def test_a_rule_is_told_by_its_mean_and_worst(by_corpus: dict[str, float]) -> None:
+def test_a_rule_is_reported_by_its_mean_and_worst(by_corpus: dict[str, float]) -> None:
     """The mean lies in its interval, which lies between the least and the greatest loss."""
     found = tables.Regret.of("median500", by_corpus)
     values = sorted(by_corpus.values())
@@ -353,7 +353,7 @@ def committed() -> dict[str, list[dict[str, Any]]]:
     return {kind: results.read(FOLDER / f"{kind}.jsonl") for kind in ("lm", "nmt")}
 
 
-def test_all_committed_results_are_of_the_recipes_that_are_told() -> None:
+def test_all_committed_results_are_of_the_recipes_that_are_reported() -> None:
     """None is of another recipe, or of another text than the rules picked on."""
     usable, stored = import_module("experiments.evidence.__main__").usable, picks.read(FOLDER)
     assert {kind: usable(FOLDER, kind, stored) for kind in ("lm", "nmt")} == committed()

@@ -90,7 +90,7 @@ def test_a_file_is_exact_if_no_id_differs_and_the_first_difference_is_made_small
     assert [(row.line, row.text) for row in done.first] == [(5, "w")] * shift  # the shortest line
 
 
-def test_refusals_are_told_from_missing_originals(tmp_path, monkeypatch, capsys):
+def test_refusals_are_reported_from_missing_originals(tmp_path, monkeypatch, capsys):
     """A file that VOLT refuses is so called, with its words; one without an original is no refusal."""
     ranks_file(tmp_path / "unheard-of")
     (tmp_path / "damaged.json").write_text(json.dumps({"model": {"type": "BPE", "vocab": 1}}))

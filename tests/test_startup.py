@@ -110,7 +110,7 @@ for command in json.loads(sys.argv.pop()):
 
 
 def test_help_comes_without_the_libraries_that_work() -> None:
-    """Nor does the help of any command; one after the other in one process, so that the first that does is told."""
+    """Nor does the help of any command; one after the other in one process, so that the first that does is reported."""
     done = subprocess.run(
         [sys.executable, "-c", HELPS, json.dumps(commands())],
         capture_output=True, text=True, encoding="utf-8", timeout=DEADLINE,
@@ -176,7 +176,7 @@ import io, json, sys
 from contextlib import redirect_stderr
 from volt_cli import console
 from volt_cli.app import main
-told = []
+results = []
 for line in json.loads(sys.argv[1]):
     sys.argv = ["volt", *line.split()]
     console.messages.cache_clear()
@@ -184,12 +184,12 @@ for line in json.loads(sys.argv[1]):
         try:
             main()
         except SystemExit as end:
-            told.append((end.code, said.getvalue()))
-print(json.dumps([told, sorted(sys.modules)]))
+            results.append((end.code, said.getvalue()))
+print(json.dumps([results, sorted(sys.modules)]))
 """
 
 
-def test_what_is_missing_is_told_before_anything_heavy_is_loaded(tmp_path: Path) -> None:
+def test_what_is_missing_is_reported_before_anything_heavy_is_loaded(tmp_path: Path) -> None:
     """A text, vocabulary, configuration or list of merges that is not there: every command says so first of all."""
     (tmp_path / "here").write_text("low lower\n")
     (tmp_path / "broken").symlink_to("nowhere")

@@ -1,4 +1,4 @@
-"""Laws of URLs as paths: how they are told from files, and that no secret in one is ever shown."""
+"""Laws of URLs as paths: how they are reported from files, and that no secret in one is ever shown."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_awkward_secrets_are_left_out(url: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["ftp://host/a.txt", "gopher://host/*.txt"])
-def test_schemes_that_are_not_read_are_told(url: str) -> None:
+def test_schemes_that_are_not_read_are_reported(url: str) -> None:
     """Not as a file that is missing."""
     with pytest.raises(CorpusError, match=r"(ftp|gopher):// is not read; copy it, or give one of s3, gs, hf"):
         expand(url)

@@ -1,4 +1,4 @@
-"""A small web server for tests: it knows ranges or not, and fails when it is told to."""
+"""A small web server for tests: it knows ranges or not, and fails when it is reported to."""
 
 from __future__ import annotations
 

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Writer:
-    """Stands in for `volt.files.blocks.is_ready`. told: called with the number of parts written, before a wait."""
+    """Stands in for `volt.files.blocks.is_ready`. report: called with the number of parts written, before a wait."""
 
     def __init__(self, parts: Sequence[bytes], message: Callable[[int], object] = lambda _: None) -> None:
-        self._parts, self._told, self.n_written = list(parts), message, 0
+        self._parts, self._report, self.n_written = list(parts), message, 0
         self._reader, self._writer = os.pipe()
         self.path = f"/dev/fd/{self._reader}"
 
@@ -29,7 +29,7 @@ class Writer:
 
         if seconds is not None:
             return is_ready(descriptor, 0)
-        self._told(self.n_written)
+        self._report(self.n_written)
         if self.n_written < len(self._parts):
             os.write(self._writer, self._parts[self.n_written])
             self.n_written += 1

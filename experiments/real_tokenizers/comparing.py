@@ -89,7 +89,7 @@ def read(found: Found) -> tuple[Pair | None, Comparison]:
 
 
 def read_with_volt(path: Path, pattern: str | None) -> volt.Vocabulary:
-    """What VOLT makes of a file, told the pattern if it takes one."""
+    """What VOLT makes of a file, given the pattern if it takes one."""
     options: dict[str, Any] = {}
     if pattern is not None and "pattern" in inspect.signature(volt.read_vocabulary).parameters:
         options["pattern"] = pattern

@@ -1,4 +1,4 @@
-"""A folder → the files of tokenizers in it, told by their content, with what each is.
+"""A folder → the files of tokenizers in it, recognised by their content, with what each is.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -27,7 +27,7 @@ _FIRST_PIECE = re.compile(rb"\n.{1,2}\n", re.DOTALL)  # the first field of a mod
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A tokenizer: a file, or a folder of two. name: told from the folder that was searched."""
+    """A tokenizer: a file, or a folder of two. name: derived from the folder that was searched."""
 
     name: str
     path: Path

@@ -34,7 +34,7 @@ class Original:
     library: its name and version
     encode: lines → the ids of each, with one thread
     pieces: the text or bytes of each id, as far as the library tells them
-    pattern: what VOLT is told beside the file; None where the file holds all
+    pattern: what VOLT is reported beside the file; None where the file holds all
     """
 
     library: str

@@ -1,4 +1,4 @@
-"""What is wrong with steps, and with their states, is told with its place and what to do; nothing is half done."""
+"""What is wrong with steps, and with their states, is reported with its place and what to do; nothing is half done."""
 
 from __future__ import annotations
 

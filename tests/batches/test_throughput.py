@@ -1,4 +1,4 @@
-"""Counting steps: how many there were, and what a trainer, a terminal and a file are told of them."""
+"""Counting steps: how many there were, and what a trainer, a terminal and a file report of them."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_padding_and_tokens_are_those_of_the_arrays() -> None:
 
 
 class Clock:
-    """Stands still, unless told to go on."""
+    """Stands still until advanced."""
 
     now = 1.0
 
@@ -121,7 +121,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return found
 
 
-def test_time_is_told_apart(clock: Clock) -> None:
+def test_time_is_distinguished(clock: Clock) -> None:
     """What the trainer waits for steps is no part of what it uses for itself; rates are since the last report."""
     reports = list[Report]()
     for number, _ in enumerate(Progress(clock.pass_by(0.5, n=4), every=2, to=reports.append)):
@@ -189,7 +189,7 @@ def test_progress_goes_on_with_restored_steps(tmp_path: Path) -> None:
         ({"rank": 2, "world": 2}, "rank 2 of world 2"),
     ],
 )
-def test_misuse_is_told(options: dict[str, Any], message: str) -> None:
+def test_misuse_is_reported(options: dict[str, Any], message: str) -> None:
     """Before the first step is asked for."""
     with pytest.raises(VoltError, match=message):
         Progress([], **options)

@@ -176,7 +176,7 @@ def test_learning_goes_on_until_the_pick_is_decided(monkeypatch):
 
 
 def test_more_merges_than_there_are_take_no_room():
-    """A billion merges of a few words are learned as what they are, and what is left is told."""
+    """A billion merges of a few words are learned as what they are, and what is left is reported."""
     found = learn_bpe({"low": 5, "lower": 2}, 10**9)
     assert (found.n_merges, found.left) == (5, 0)
     assert learn_bpe({"low": 5, "lower": 2}, 2).left == 2

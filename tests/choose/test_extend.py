@@ -188,7 +188,7 @@ def test_rules_count_new_types_alone():
         (lambda: extend_bpe(OLD, {"low": 2}).counts_at(3), CandidateError, r"outside 4 \(the extended tokens\)"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_extended_is_told(call, error, message):
+def test_what_cannot_be_extended_is_reported(call, error, message):
     """Each error says what was found and what to do."""
     with pytest.raises(error, match=message):
         call()

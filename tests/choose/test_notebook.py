@@ -32,7 +32,7 @@ def test_text_is_read_back(text: str) -> None:
 
 
 @given(st.binary())
-def test_bytes_that_are_no_text_are_told(data: bytes) -> None:
+def test_bytes_that_are_no_text_are_reported(data: bytes) -> None:
     """Every byte is in the text or stands as <0xNN>: put back, they are the bytes."""
     parts = re.split(r"(<0x[0-9A-F]{2}>)", readable(to_characters(data)))
     back = b"".join(bytes([int(part[3:5], 16)]) if place % 2 else part.encode() for place, part in enumerate(parts))

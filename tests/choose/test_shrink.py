@@ -142,7 +142,7 @@ def test_atoms_that_the_corpus_lacks_go_if_asked():
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_shrink_is_told(call, error, message):
+def test_what_cannot_shrink_is_reported(call, error, message):
     """Each error says what was found and what to do."""
     with pytest.raises(error, match=message):
         call()

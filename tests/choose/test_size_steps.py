@@ -145,7 +145,7 @@ def test_what_a_step_measures(words, marker, length):
 @settings(deadline=None, max_examples=examples(30))
 def test_min_share_decides_what_is_kept(words, marker):
     """min_share=0 keeps all tokens, a higher share never more, and atoms are kept always; or nothing with mass is left,
-    which is told."""
+    which is reported."""
     candidates = learned(marker, 30, words)
     sizes = some_sizes(candidates, 3)
     kept = []

@@ -218,7 +218,7 @@ def test_infeasible_hard_marginals_are_a_result_with_a_remedy():
 
 
 def test_too_few_iterations_are_a_result_with_a_remedy():
-    """Stopping early is told, with the parameters to change."""
+    """Stopping early is reported, with the parameters to change."""
     plan = Sinkhorn(max_iters=1)(random_problem(5))
     assert not plan.converged
     assert all(word in plan.remedy for word in ("max_iters above 1", "epsilon above 1", "lower a tau"))

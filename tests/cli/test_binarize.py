@@ -59,7 +59,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_cannot_be_is_told_in_options(run: Run, model: str, tmp_path: Path, kind: str) -> None:
+def test_what_cannot_be_is_reported_in_options(run: Run, model: str, tmp_path: Path, kind: str) -> None:
     """Each refusal names the option, and leaves no file."""
     options, status, message = REFUSED[kind]
     assert message in run("binarize", "-m", model, "corpus.txt", *options, status=status).stderr.decode()

@@ -212,7 +212,7 @@ def test_a_bad_option_ends_in_one_message(
     assert listed(tmp_path) == ["corpus.txt"]
 
 
-def test_lines_that_are_not_utf8_are_counted_and_told(run: Run, tmp_path: Path) -> None:
+def test_lines_that_are_not_utf8_are_counted_and_reported(run: Run, tmp_path: Path) -> None:
     """--encoding-errors replace and skip go on, and the report says how many lines they met."""
     (tmp_path / "mixed.txt").write_bytes(TEXT.encode() + b"caf\xe9\n" * 3)
     for errors in ("replace", "skip"):
@@ -220,7 +220,7 @@ def test_lines_that_are_not_utf8_are_counted_and_told(run: Run, tmp_path: Path) 
         assert any("3 lines were not UTF-8" in warning for warning in data["warnings"])
 
 
-def test_a_full_disk_is_told(run: Run, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported(run: Run, tmp_path: Path) -> None:
     """Writing to a full device is an error with a reason, not a traceback and not success."""
     if not Path("/dev/full").exists():
         pytest.skip("this system has no /dev/full")

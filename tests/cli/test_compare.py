@@ -117,7 +117,7 @@ def test_wrong_use_ends_in_one_message(run: Run, arguments: tuple[str, ...], sta
 
 
 def test_what_cannot_be_made_is_a_warning(run: Run) -> None:
-    """A size that the corpus does not reach is told, and the report is made, with status 0."""
+    """A size that the corpus does not reach is reported, and the report is made, with status 0."""
     done = run("a.en", "--with", "bpe:99999", "--with", "bpe:40")
     assert "bpe:99999: the corpus gives only" in done.stdout
     assert "bpe 40" in done.stdout

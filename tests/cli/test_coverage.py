@@ -1,4 +1,4 @@
-"""`volt search --coverage`: what is left out is told, and recorded in the file and in the signature."""
+"""`volt search --coverage`: what is left out is reported, and recorded in the file and in the signature."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from commands import Run
 
 
-def test_what_is_left_out_is_told_and_recorded(run: Run) -> None:
+def test_what_is_left_out_is_reported_and_recorded(run: Run) -> None:
     """The report, the JSON, the signature and the vocabulary's file say what the share leaves out."""
     with open("corpus.txt", "a", encoding="utf-8") as file:
         file.write("\x1b€\n")
@@ -36,5 +36,5 @@ def test_what_is_left_out_is_told_and_recorded(run: Run) -> None:
     ],
 )
 def test_impossible_shares_are_refused(given: list[str], found: str, run: Run) -> None:
-    """What is out of range, or contradicts another option, is told in a line that names the option."""
+    """What is out of range, or contradicts another option, is reported in a line that names the option."""
     assert found in run("search", "corpus.txt", *given, status=2).stderr.decode()

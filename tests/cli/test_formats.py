@@ -62,7 +62,7 @@ def test_foreign_files_are_models(name: str, run: Run) -> None:
 
 
 def test_notes_go_to_stderr_and_nothing_to_stdout(run: Run) -> None:
-    """What a format does differently is told on stderr; stdout stays empty."""
+    """What a format does differently is reported on stderr; stdout stays empty."""
     run("search", "corpus.txt", "-q", "-o", "v.volt")
     done = run("export", "-m", "v.volt", "--to", "fairseq", "-o", "dict.txt")
     assert done.stdout == b""
@@ -128,7 +128,7 @@ def test_check_fails_on_a_corrupted_export(run: Run, monkeypatch: pytest.MonkeyP
     assert f"0 of {TEXT.count(chr(10))}".encode() in done.stdout
 
 
-def test_wrong_usage_is_told_and_nothing_is_written(run: Run, tmp_path: Path) -> None:
+def test_wrong_usage_is_reported_and_nothing_is_written(run: Run, tmp_path: Path) -> None:
     """Unknown formats, TEXT without --check, --check of a list, lists without merges: exit 1 or 2, no file."""
     run("search", "corpus.txt", "-q", "-o", "v.volt")
     export = ["export", "-m", "v.volt", "-o", "x"]
@@ -143,7 +143,7 @@ def test_wrong_usage_is_told_and_nothing_is_written(run: Run, tmp_path: Path) ->
     assert not (tmp_path / "x").exists()
 
 
-def test_a_missing_library_is_told_with_the_pip_command(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_reported_with_the_pip_command(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """--check without the library: exit 1 and the pip command."""
     run("search", "corpus.txt", "-q", "-o", "v.volt")
     for name in ("subword_nmt", "subword_nmt.apply_bpe"):

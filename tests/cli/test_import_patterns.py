@@ -92,7 +92,7 @@ def test_what_ranks_stand_for_are_candidates(run: Run, name: str) -> None:
     assert b"search with --level bytes" in message
 
 
-def test_files_of_other_kinds_are_told_by_name(run: Run) -> None:
+def test_files_of_other_kinds_are_reported_by_name(run: Run) -> None:
     """A page, a pointer, an archive, damage behind the first lines, an id beyond all: the file, what it is, what to do;
     no memory is taken for the id."""
     rows = ROWS.splitlines(keepends=True)

@@ -46,7 +46,7 @@ def test_a_terminal_is_no_corpus(tmp_path: Path) -> None:
     ],
 )
 def test_numbers_below_1_are_refused(line: str, run: Run, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    """Wrong usage, told with the option's name before anything is read."""
+    """Wrong usage, reported with the option's name before anything is read."""
     assert status_of(line.split()) == 2
     option = next(word for word in line.split() if word.startswith("--"))
     assert f"Invalid value for '{option}'".encode() in capsysbinary.readouterr().err

@@ -49,7 +49,7 @@ def test_a_bare_command_shows_its_help(command: list[str], run: Run) -> None:
     ],
 )
 def test_a_slip_is_answered_with_what_may_be_meant(arguments: list[str], meant: str, run: Run) -> None:
-    """A word that is not known is told beside the one like it, in one message, with status 2."""
+    """A word that is not known is reported beside the one like it, in one message, with status 2."""
     assert meant in run(*arguments, status=2).stderr.decode()
 
 

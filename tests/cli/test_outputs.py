@@ -233,7 +233,7 @@ def test_dev_stdout_is_stdout(run: Run, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["", ".", "made", "loop", "n" * 300, "none/x", "/proc/x"])
-def test_a_place_that_cannot_be_is_told_in_one_line(place: str, run: Run, folder: Path) -> None:
+def test_a_place_that_cannot_be_is_reported_in_one_line(place: str, run: Run, folder: Path) -> None:
     """A folder, no name, a loop of links, a name too long, no folder, no permission: status 1, nothing made."""
     Path("made").mkdir()
     Path("loop").symlink_to("loop")

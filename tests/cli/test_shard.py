@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_tasks_are_sharded_and_read(folder: Path, run: Run) -> None:
-    """To the folder that the configuration names, which it reads from then on; what is there is told."""
+    """To the folder that the configuration names, which it reads from then on; what is there is reported."""
     done = run("shard", "stream.yaml", "--set", "b=b", "--lines", 10, "--workers", 1)
     message = ["shards/de_en: 4 shards, 35 lines", "shards/auto_en: 2 shards, 30 lines"]
     assert (done.stdout, done.stderr.decode().splitlines()[-2:]) == (b"", message)
@@ -58,7 +58,7 @@ def test_options_say_what_is_made(folder: Path, run: Run) -> None:
     assert dict(words.table.rows())["line"] == 29
 
 
-def test_what_may_not_be_meant_is_told(folder: Path, run: Run) -> None:
+def test_what_may_not_be_meant_is_reported(folder: Path, run: Run) -> None:
     """More shards than there are lines, and tabs in what is one field; a task alone needs no files of others."""
     (folder / "b.src").unlink()
     write(folder / "a.tgt", b"low\nlow\tlower\nnew\n")
@@ -72,7 +72,7 @@ def test_what_may_not_be_meant_is_told(folder: Path, run: Run) -> None:
     assert b"task 'de_en': b.src: cannot be read: no such file" in message
 
 
-def test_what_is_wrong_is_told(folder: Path, run: Run) -> None:
+def test_what_is_wrong_is_reported(folder: Path, run: Run) -> None:
     """Wrong usage is status 2, bad inputs 1; the words are those of the command line, and nothing is written."""
     (folder / "sources.yaml").write_text("sources: {a: {path: a.src}}")
     (folder / "here.yaml").write_text(CONFIG.replace("shards: shards\n", ""))

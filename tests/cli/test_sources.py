@@ -1,4 +1,4 @@
-"""Named sources of a search: one vocabulary for all, weighed or treated alike, or one for each; bad input is told."""
+"""Named sources of a search: one vocabulary for all, weighed or treated alike, or one for each; bad input is named."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def test_arguments_are_paths_names_and_columns(folder: Path, monkeypatch: pytest
         (["en=a.tsv:0"], "en=a.tsv:0: columns count from 1; write en=a.tsv:1, say"),
     ],
 )
-def test_names_that_cannot_be_are_told(arguments: list[str], message: str) -> None:
+def test_names_that_cannot_be_are_reported(arguments: list[str], message: str) -> None:
     """Some names, a name for two, none, and a column 0 are refused before anything is read."""
     with pytest.raises(ConfigError) as found:
         named_files(arguments)
     assert str(found.value).startswith(message)
 
 
-def test_columns_are_counted_and_told(run: Run, folder: Path) -> None:
+def test_columns_are_counted_and_reported(run: Run, folder: Path) -> None:
     """FILE:N reads one column; where columns are not named, those of the first line are shown, shortened."""
     run("search", "en=both.tsv:1", "el=both.tsv:2", *SIZES, "-q", "-o", "named.volt")
     message = run("search", "both.tsv", *SIZES, "-o", "joined.volt").stderr.decode()
@@ -168,7 +168,7 @@ def test_each_source_has_the_vocabulary_of_a_search_of_its_own(run: Run, folder:
         ("en=corpus.txt el=both.tsv:0", "el=both.tsv:0: columns count from 1; write el=both.tsv:1, say"),
     ],
 )  # fmt: skip
-def test_what_contradicts_is_told_with_status_2(line: str, message: str, run: Run, folder: Path) -> None:
+def test_what_contradicts_is_reported_with_status_2(line: str, message: str, run: Run, folder: Path) -> None:
     """One line says what was found and what to do; nothing is written."""
     before = listed(folder)
     said = run("search", *line.split(), status=2).stderr.decode()
@@ -185,7 +185,9 @@ def test_what_contradicts_is_told_with_status_2(line: str, message: str, run: Ru
         ("en=corpus.txt el=both.tsv:3", "both.tsv:1: field 3 was asked for, but there are 2; repair the line"),
     ],
 )
-def test_texts_that_cannot_be_counted_are_told_with_status_1(line: str, message: str, run: Run, folder: Path) -> None:
+def test_texts_that_cannot_be_counted_are_reported_with_status_1(
+    line: str, message: str, run: Run, folder: Path
+) -> None:
     """An empty text, a missing one and a missing column are named."""
     (folder / "empty.txt").touch()
     assert message in run("search", *line.split(), status=1).stderr.decode()

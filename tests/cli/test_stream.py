@@ -1,4 +1,4 @@
-"""`volt stream`: what reaches stdout, what the other commands show, and what is told when something is wrong."""
+"""`volt stream`: what reaches stdout, what the other commands show, and what is reported when something is wrong."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_a_reader_that_has_had_enough(start_stream: Start) -> None:
     assert load_state("s.json")["n"] >= 3
 
 
-def test_a_full_disk_is_told(start_stream: Start, volt_stream: Run) -> None:
+def test_a_full_disk_is_reported(start_stream: Start, volt_stream: Run) -> None:
     """A full disk under stdout is an error with the line, and the state is that line's; so is one under the state."""
     with open("/dev/full", "wb") as full:
         process = start_stream("run", "stream.yaml", "--state", "s.json", stdout=full)
@@ -157,7 +157,7 @@ def test_a_full_disk_is_told(start_stream: Start, volt_stream: Run) -> None:
     assert b"nowhere/s.json: cannot be written" in done.stderr
 
 
-def test_what_is_closed_is_told_in_one_line(start_stream: Start) -> None:
+def test_what_is_closed_is_reported_in_one_line(start_stream: Start) -> None:
     """Without stdout the lines have no place; without stderr they are written all the same."""
     process = start_stream("run", "stream.yaml", "--limit", 5, preexec_fn=lambda: os.close(1))
     done = finish(process)
@@ -291,8 +291,8 @@ def test_schema_documents(volt_stream: Run) -> None:
     assert b"did you mean lower" in volt_stream("schema", "lwoer", status=2).stderr
 
 
-def test_the_cache_is_told_and_pruned(volt_stream: Run, stream_folder: Path) -> None:
-    """Its size is told; --prune removes what was not used for --days, and what is needed again is made again."""
+def test_the_cache_is_reported_and_pruned(volt_stream: Run, stream_folder: Path) -> None:
+    """Its size is reported; --prune removes what was not used for --days, and what is needed again is made again."""
     first = volt_stream("run", "stream.yaml", "--limit", 20, "-q")
     found = json.loads(volt_stream("cache", "--json").stdout)
     assert found["folder"] == str(stream_folder / "cache" / "volt" / "stream")

@@ -43,7 +43,7 @@ def message(volt_stream: Run, *arguments: object, status: int = 0) -> Any:
     return json.loads(volt_stream("batches", "b.yaml", *arguments, "--json", status=status).stdout)
 
 
-def test_unfit_lines_are_told(volt_stream: Run, config: Path) -> None:
+def test_unfit_lines_are_reported(volt_stream: Run, config: Path) -> None:
     """How many, and why, as the stream's summary has them, in the table and in JSON; without any there is no row."""
     config.write_text(config.read_text().replace("block_lines", "epochs: 1, block_lines"))
     found = message(volt_stream, "-n", 1000)

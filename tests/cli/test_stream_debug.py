@@ -142,7 +142,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("arguments", "message"), FAULTS.values(), ids=FAULTS)
-def test_what_cannot_be_done_is_told(volt_stream: Run, tasks: Path, arguments: list[str], message: str) -> None:
+def test_what_cannot_be_done_is_reported(volt_stream: Run, tasks: Path, arguments: list[str], message: str) -> None:
     """Status 2; nothing on stdout, and no file written."""
     before = {path.name: path.read_bytes() for path in tasks.parent.iterdir() if path.is_file()}
     done = volt_stream(arguments[0], tasks.name, *arguments[1:], *SET, status=2)

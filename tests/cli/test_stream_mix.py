@@ -45,7 +45,7 @@ def test_a_summary_says_how_long_a_virtual_epoch_is(mixed: Path, volt_stream: Ru
     }
 
 
-def test_a_temperature_that_leaves_nothing_is_told_with_its_line(mixed: Path, volt_stream: Run) -> None:
+def test_a_temperature_that_leaves_nothing_is_reported_with_its_line(mixed: Path, volt_stream: Run) -> None:
     """Which is known once the files have been counted."""
     mixed.write_text("# a comment\n" + MIXED % 0.05)
     message = volt_stream("run", mixed, status=2).stderr.decode()

@@ -113,7 +113,7 @@ def test_what_is_wrong_is_a_usage_error(arguments: list[str], message: str, volt
     assert message in done.stderr.decode()
 
 
-def test_a_missing_source_is_told(volt_stream: Run) -> None:
+def test_a_missing_source_is_reported(volt_stream: Run) -> None:
     """It is named, as a missing corpus is."""
     assert b"none.tsv: no such file" in volt_stream("run", "default", "none.tsv", status=1).stderr
 
@@ -136,7 +136,7 @@ def test_a_run_does_not_write_over_its_source(volt_stream: Run, stream_folder: P
 
 
 def test_merged_states_say_where_new_ranks_go_on(volt_stream: Run) -> None:
-    """The number told for a rank is that from which its consumer counts: one more acknowledged is one more line."""
+    """The number reported for a rank is that from which its consumer counts: one more acknowledged is one more line."""
     for rank in (0, 1):
         options = ["--rank", rank, "--world", 2, "--state", f"{rank}.json", "-q", "--limit", 40 + rank]
         volt_stream("run", "default", "one.tsv", *options)

@@ -23,7 +23,7 @@ SAME = "sources: {one.tsv: {path: one.tsv, weight: 2}, two.tsv.gz: {path: two.ts
 def test_a_pipeline_is_shown_as_its_configuration_is(
     volt_stream: Run, stream_folder: Path, command: tuple[str], behind: tuple[object, ...]
 ) -> None:
-    """The same files and weights, told by name and in a file, are the same stream."""
+    """The same files and weights, reported by name and in a file, are the same stream."""
     (stream_folder / "same.yaml").write_text(SAME)
     number = (7,) * (command == ("trace",))
     named = volt_stream(*command, "multistream", *number, *SOURCES, "--weights", "2,1", *behind, "--json")
@@ -38,7 +38,7 @@ def test_a_pipeline_is_planned(volt_stream: Run) -> None:
 
 
 @pytest.mark.parametrize("command", ["preview", "debug", "plan", "audit", "trace", "vocabulary"])
-def test_what_is_no_pipeline_is_told_alike(volt_stream: Run, command: str) -> None:
+def test_what_is_no_pipeline_is_reported_alike(volt_stream: Run, command: str) -> None:
     """Sources behind a file, none behind a pipeline, and a name that is near to one: as `run` tells it."""
     number = (0,) * (command == "trace")
     for arguments, message in {

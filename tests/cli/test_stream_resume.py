@@ -78,7 +78,7 @@ def test_a_state_at_the_end_stays_there(volt_stream: Run, stream_folder: Path) -
 
 
 def test_a_state_of_another_stream_is_refused(volt_stream: Run, stream_folder: Path) -> None:
-    """The state says which configuration it belongs to; what differs is told."""
+    """The state says which configuration it belongs to; what differs is reported."""
     volt_stream("run", "stream.yaml", "--limit", 5, "--state", "s.json", "-q")
     (stream_folder / "stream.yaml").write_text(CONFIG.replace("repeat: 2", "repeat: 3"))
     assert b"sources.one.transforms" in volt_stream("run", "stream.yaml", "--from-state", "s.json", status=1).stderr

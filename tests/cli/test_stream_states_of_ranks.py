@@ -25,7 +25,7 @@ def test_ranks_do_not_write_over_each_other(volt_stream: Run) -> None:
     assert load_state("s.json") == before
 
 
-def test_ranks_are_told_by_the_environment(volt_stream: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_are_reported_by_the_environment(volt_stream: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """As MPI tells them: one command line for all ranks must not give them one state."""
     for rank, status in ((1, 0), (0, 1)):
         monkeypatch.setenv("OMPI_COMM_WORLD_RANK", str(rank))

@@ -108,7 +108,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("arguments", "message"), FAULTS.values(), ids=FAULTS.keys())
-def test_what_cannot_be_done_is_told(volt_stream: Run, tasks: Path, arguments: list[str], message: str) -> None:
+def test_what_cannot_be_done_is_reported(volt_stream: Run, tasks: Path, arguments: list[str], message: str) -> None:
     """Status 2, a message with the remedy as an option, nothing on stdout, and no file written."""
     before = listed(tasks.parent)
     done = volt_stream(*arguments, status=2)

@@ -76,7 +76,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("arguments", "status", "message"), FAULTS.values(), ids=FAULTS)
-def test_what_cannot_be_done_is_told(config: Path, run: Run, arguments: list[str], status: int, message: str) -> None:
+def test_what_cannot_be_done_is_reported(
+    config: Path, run: Run, arguments: list[str], status: int, message: str
+) -> None:
     """With status, file, line and remedy; nothing is written, and on stdout are but the lines before a bad one."""
     before = listed(config.parent)
     done = run(*arguments, stdin=b"long\n\xff\n", status=status)

@@ -1,4 +1,4 @@
-"""Laws of comparisons: what is shown is what separate computations give, and what cannot be made is told."""
+"""Laws of comparisons: what is shown is what separate computations give, and what cannot be made is reported."""
 
 from __future__ import annotations
 
@@ -164,8 +164,8 @@ def test_temperature_changes_what_is_learned_and_not_what_is_measured(files):
     assert warm.corpus.temperature == 5
 
 
-def test_what_cannot_be_made_is_told_and_the_rest_is_made(files, tmp_path, monkeypatch):
-    """A missing library, sizes beyond the corpus, names that differ, an unseen script: all told."""
+def test_what_cannot_be_made_is_reported_and_the_rest_is_made(files, tmp_path, monkeypatch):
+    """A missing library, sizes beyond the corpus, names that differ, an unseen script: all reported."""
     (tmp_path / "sentencepiece.py").write_text("raise ImportError")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     (tmp_path / "test.el").write_text("και το\n")
@@ -196,7 +196,7 @@ def test_what_cannot_be_made_is_told_and_the_rest_is_made(files, tmp_path, monke
     assert "–" in as_markdown(found.as_data())
 
 
-def test_a_source_too_small_for_its_own_vocabulary_is_told():
+def test_a_source_too_small_for_its_own_vocabulary_is_reported():
     """Separate vocabularies need pairs in every source; without them the joint ones stand alone."""
     counts = {"en": {"walked": 9, "walks": 5}, "x": {"q": 1}}
     sources = [NamedText(name, WordCounts.from_pairs(words)) for name, words in counts.items()]

@@ -1,4 +1,4 @@
-"""Laws of files that VOLT cannot be: their own libraries cut, as they cut whole lines, and that is told."""
+"""Laws of files that VOLT cannot be: their own libraries cut, as they cut whole lines, and that is reported."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_a_text_without_words_is_refused():
 
 
 def test_counts_beyond_doubles_stay_exact():
-    """2⁵³ + 1 occurrences are told from 2⁵³."""
+    """2⁵³ + 1 occurrences are reported from 2⁵³."""
     counts = np.array([2**53 + 1])
     assert Cuts(np.array([0, 0]), np.array([2])).token_counts(counts, 1).tolist() == [2 * (2**53 + 1)]
 

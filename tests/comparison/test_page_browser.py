@@ -170,7 +170,7 @@ def test_slider_moves_by_keyboard(topics: Browsed) -> None:
 
 
 def test_pieces_are_walked_by_keyboard(topics: Browsed) -> None:
-    """A line is one stop of the Tab key; arrows walk its pieces, and each is told in words."""
+    """A line is one stop of the Tab key; arrows walk its pieces, and each is reported in words."""
     first, second = (topics.page.locator("#samples .piece").nth(n) for n in range(2))
     first.focus()
     topics.page.keyboard.press("ArrowRight")

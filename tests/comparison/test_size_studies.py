@@ -111,7 +111,7 @@ def test_costs_are_those_that_were_measured_beside_those_of_the_paper(result):
     assert [row.approach for row in muv_study(result).costs if row.measured] == ["VOLT, balanced"]
 
 
-def test_a_grid_beyond_the_candidates_is_told(result):
+def test_a_grid_beyond_the_candidates_is_reported(result):
     """The paper's grid starts at 1,000: of a corpus with fewer tokens nothing is picked, and the study says why."""
     study = muv_study(result)
     assert study.grid == ()

@@ -149,7 +149,7 @@ def test_a_missing_library_names_the_command(counts, tmp_path, monkeypatch):
             trained_system(kind, 60, counts=counts)
 
 
-def test_a_size_that_a_library_refuses_is_told_with_its_reason(counts):
+def test_a_size_that_a_library_refuses_is_reported_with_its_reason(counts):
     """sentencepiece needs as many tokens as there are characters, and says so."""
     pytest.importorskip("sentencepiece")
     with pytest.raises(CandidateError, match=r"refuses 3 tokens: .*required_chars"):

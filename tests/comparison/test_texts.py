@@ -44,7 +44,7 @@ def test_every_file_has_one_name(arguments, names):
 
 @pytest.mark.parametrize("arguments", [["a/x.gz", "b/x.gz"], ["en=a", "en=b"], ["=a"], ["en=a", "en.txt"]])
 def test_names_that_clash_are_refused(arguments):
-    """Two sources of one name, or a source without any, are told before anything is read."""
+    """Two sources of one name, or a source without any, are reported before anything is read."""
     with pytest.raises(ConfigError, match="NAME=FILE"):
         source_paths(arguments)
 
@@ -80,7 +80,7 @@ def test_samples_of_odd_files(tmp_path):
     assert sample_lines(str(tmp_path / "huge")) == ("x" * 160,)
 
 
-def test_a_missing_or_empty_file_is_told(tmp_path):
+def test_a_missing_or_empty_file_is_reported(tmp_path):
     """A source that cannot be read, or holds no words, is an error that names it."""
     (tmp_path / "empty.txt").write_text("\n\n")
     for name in ("empty.txt", "nowhere.txt"):
@@ -89,7 +89,7 @@ def test_a_missing_or_empty_file_is_told(tmp_path):
 
 
 def test_heldout_texts_are_matched_by_name():
-    """One for one needs no name; a name that no source has, and a source without a held-out text, are told."""
+    """One for one needs no name; a name that no source has, and a source without a held-out text, are reported."""
     only, notes = match_names(["train"], [source("test", a=1)])
     assert only[0].name == "train"
     assert not notes
@@ -102,7 +102,7 @@ def test_heldout_texts_are_matched_by_name():
     assert not match_names([], [])[1]
 
 
-def test_an_unseen_script_is_told_and_a_rare_character_is_not():
+def test_an_unseen_script_is_reported_and_a_rare_character_is_not():
     """From one unseen character in a hundred on, the share, their number and their script are named."""
     known = [source("en", abc=5), source("de", abd=1)]
     message = unseen_characters(known, source("ru", да=1, a=1))

@@ -167,7 +167,7 @@ def text_of(n_lines: int) -> str:
 @pytest.mark.parametrize("pretokenizer", ["whitespace", "bytes", "gpt2", "unicode", "metaspace-line"])
 @pytest.mark.parametrize("min_count", [1, 3])
 def test_files_are_counted_alike(small_pieces: list[Path], tmp_path: Path, pretokenizer: str, min_count: int) -> None:
-    """By units and by Polars; the words that are left out are told alike."""
+    """By units and by Polars; the words that are left out are reported alike."""
     path, options = tmp_path / "a.txt", {"pretokenizer": pretokenizer, "min_count": min_count}
     path.write_text(text_of(3_000) + text_of(500), encoding="utf-8")
     found = volt.count_words([path, path], memory="1G", **options)  # type: ignore[arg-type]
@@ -229,7 +229,7 @@ def test_approximate_counts_do_not_depend_on_how_a_pipe_brings_its_bytes(
             assert volt.count_words(pipe, memory="1G", approximate=True) == expected
 
 
-def test_words_that_are_all_forgotten_are_told(small_pieces: list[Path], tmp_path: Path) -> None:
+def test_words_that_are_all_forgotten_are_reported(small_pieces: list[Path], tmp_path: Path) -> None:
     """Not as words that occur too seldom."""
     path = tmp_path / "a.txt"
     path.write_text("".join(f"{n}\n" for n in range(3_000)), encoding="utf-8")
@@ -279,7 +279,7 @@ def test_a_tally_starts_at_the_least_number_asked() -> None:
     )
 
 
-def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not as a traceback."""
     with pytest.raises(CorpusError, match="cannot be written there: no such file or directory; set TMPDIR to"):
         SortedRuns(tmp_path / "nowhere").write(part_of({"a": 1}).table)

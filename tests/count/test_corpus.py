@@ -177,7 +177,7 @@ def test_fields_are_columns(folder: Path, rows: list[list[str]]) -> None:
             assert pairs(count_words(path, fields=fields, pretokenizer="metaspace", block_size=9)) == expected
 
 
-def test_missing_fields_are_told(write: Callable[[str, str], Path]) -> None:
+def test_missing_fields_are_reported(write: Callable[[str, str], Path]) -> None:
     """A short line is named with the number of its fields, a wrong number with an example."""
     path = write("a.tsv", "a\tb\nc\td\ne\n\n")
     error_text(f"{path}:3: field 2 was asked for, but there are 1; repair the line", path, fields="2")
@@ -214,7 +214,7 @@ def test_json_lines(folder: Path, texts: list[str], ascii: bool) -> None:
         ("[" * 100_000, "invalid JSON (maximum recursion depth"),
     ],
 )
-def test_bad_json_is_told_with_its_line(write: Callable[[str, bytes], Path], row: str, message: str) -> None:
+def test_bad_json_is_reported_with_its_line(write: Callable[[str, bytes], Path], row: str, message: str) -> None:
     """Whatever is wrong with a line, file and line are named, compressed or not, in any block."""
     content = f'{{"text": "a"}}\n\n{row}\n{{"text": "a"}}\n'.encode()
     for path in (write("a.jsonl", content), write("a.jsonl.gz", gzip.compress(content))):
@@ -289,7 +289,7 @@ def test_tables_of_counts_round_trip(folder: Path, pretokenizer: str, texts: lis
 @pytest.mark.parametrize(
     "row", ["word", "word 0", "word -3", "word 2.5", "word x", "7", " 7", "  7", "word 9223372036854775808"]
 )
-def test_bad_tables_are_told_with_their_line(write: Callable[[str, str], Path], row: str) -> None:
+def test_bad_tables_are_reported_with_their_line(write: Callable[[str, str], Path], row: str) -> None:
     """A line that is not a word and a positive count is named."""
     path = write("a", f"low 5\n\n{row}\nlow 5\n")
     for block_size in (1, 1_000):
@@ -301,14 +301,14 @@ def test_bad_tables_are_told_with_their_line(write: Callable[[str, str], Path], 
         )
 
 
-def test_overflowing_tables_are_told(write: Callable[[str, str], Path]) -> None:
+def test_overflowing_tables_are_reported(write: Callable[[str, str], Path]) -> None:
     """Counts that add up beyond 64 bits are refused, within a block and across blocks."""
     path = write("a", f"a {2**62}\nb {2**62}\n")
     for block_size in (1, 1_000):
         error_text("more than 64 bits can store", path, word_counts=True, block_size=block_size)
 
 
-def test_nothing_to_count_is_told(write: Callable[[str, str], Path]) -> None:
+def test_nothing_to_count_is_reported(write: Callable[[str, str], Path]) -> None:
     """A corpus without words is an error that names the files and the number of lines."""
     empty, blank = write("a", ""), write("b", " \n\n\t\n")
     error_text(f"{empty}: no words in 0 lines", empty)

@@ -1,4 +1,4 @@
-"""Text without spaces between words: what is told, and that nothing else is taken for it."""
+"""Text without spaces between words: what is reported, and that nothing else is taken for it."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def test_ranges_counted_in_other_processes(tmp_path: Path) -> None:
 
 
 def test_what_counts_a_shard_says_how_far_it_came_and_can_be_silent(path: Path) -> None:
-    """A counter that tells nobody can be pickled, whatever was to be told; counts are the same."""
+    """A counter that tells nobody can be pickled, whatever was to be reported; counts are the same."""
     path.write_bytes(b"low lower\n" * 9)
     message = list[tuple[str, int, int | None]]()
 
@@ -183,7 +183,7 @@ def test_a_size_that_is_none_is_refused(path: Path, size: Any) -> None:
         ranges_of(str(path), size=size)
 
 
-def test_a_map_that_loses_a_shard_is_told(tmp_path: Path) -> None:
+def test_a_map_that_loses_a_shard_is_reported(tmp_path: Path) -> None:
     """As is one that gives more counts than there are shards, or none that can be called."""
     path = tmp_path / "a.txt"
     path.write_bytes(b"low\n" * 9)

@@ -130,7 +130,7 @@ def units_of(table: UnitTable) -> Counter[tuple[str, bool]]:
 
 
 def test_a_table_grows_with_units_and_with_their_bytes() -> None:
-    """Ten thousand units, short and of 15, 16, 17 and thousands of bytes, are told apart and counted again."""
+    """Ten thousand units, short and of 15, 16, 17 and thousands of bytes, are distinguished and counted again."""
     rng = random.Random(1)
     sizes = [*range(1, 20), 500, 9_000]
     words = ["".join(rng.choices("abcdefgé\xa0!", k=rng.choice(sizes[:-2]))) for _ in range(10_000)]
@@ -194,7 +194,7 @@ def test_large_texts_are_counted_as_small_ones(
 
 
 def test_errors_and_progress_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A line that is not UTF-8, or too long, is named; progress is told after each block."""
+    """A line that is not UTF-8, or too long, is named; progress is reported after each block."""
     path = tmp_path / "a.txt"
     path.write_bytes(b"low lower\n" * 20 + b"lo\xffw\n")
     message, messages = list[tuple[object, ...]](), list[str]()

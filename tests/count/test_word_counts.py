@@ -89,7 +89,7 @@ def test_a_mixture_keeps_the_total_and_every_word(
     assert mixed.origin == f"|sources:{','.join(sorted(named))}|temperature:{temperature:g}"
 
 
-def test_counts_that_do_not_fit_are_told() -> None:
+def test_counts_that_do_not_fit_are_reported() -> None:
     """No sum of counts leaves 64 bits silently, nor do counts made in different ways add up."""
     large = WordCounts.from_pairs({"a": 2**62})
     for overflow in (

@@ -190,7 +190,7 @@ def test_lone_surrogate_is_an_error() -> None:
         ENCODERS[0].encode_batch(["low", "x\ud800"])
 
 
-def test_bad_arguments_are_told() -> None:
+def test_bad_arguments_are_reported() -> None:
     """Dropout without a seed, a probability that is none, an unknown form, ids out of range, an empty cache."""
     encoder = ENCODERS[0]
     for options in ({"dropout": 0.1}, {"dropout": 1.5, "seed": 1}, {"dropout": 0.1, "seed": -1}):

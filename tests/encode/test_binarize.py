@@ -75,7 +75,7 @@ def test_a_frame_stands_around_every_line(lines: list[list[int]], front: list[in
     assert sizes.tolist() == [len(line) for line in expected]
 
 
-def test_what_stands_around_lines_is_told_by_token_or_id(files: list[str], tmp_path: Path) -> None:
+def test_what_stands_around_lines_is_reported_by_token_or_id(files: list[str], tmp_path: Path) -> None:
     """bos, then the token to prepend, then the line, then eos; each a token, an id, or nothing."""
     frame = Frame.of(ENCODER, bos="<s>", prepend="<2de>", eos=300)
     assert frame == Frame((1, 4), (300,))
@@ -92,7 +92,7 @@ def test_what_stands_around_lines_is_told_by_token_or_id(files: list[str], tmp_p
 
 
 def test_ids_beyond_the_kind_of_number_are_refused_before_any_work(files: list[str], tmp_path: Path) -> None:
-    """A kind that does not hold the vocabulary's ids, or those around lines, is told at once."""
+    """A kind that does not hold the vocabulary's ids, or those around lines, is reported at once."""
     for frame, dtype, message in (
         (Frame((), (256,)), "u8", "dtype 'u8' allows ids up to 255, but there are ids up to 256; pass dtype='u16'"),
         (Frame((), (70_000,)), "u16", "allows ids up to 65,535, but there are ids up to 70,000; pass dtype='i32'"),

@@ -55,7 +55,7 @@ def with_all_bytes(one: Encoder) -> list[str]:
     return list(dict.fromkeys([*ALPHABET, *one.vocabulary.tokens]))
 
 
-def test_text_that_is_not_utf8_is_told_with_its_line() -> None:
+def test_text_that_is_not_utf8_is_reported_with_its_line() -> None:
     """As with every other pre-tokeniser."""
     with pytest.raises(CorpusError, match=r"text:2: .*"):
         encoder("cl100k", "bytes").encode_bytes(b"low\nlo\xffw\n")

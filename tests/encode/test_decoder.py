@@ -140,7 +140,7 @@ def test_ids_as_text(case: tuple[Vocabulary, Rows], spaces: tuple[str, str], dat
 
 @settings(max_examples=examples(300), deadline=None)
 @given(rows=st.lists(st.lists(st.sampled_from(["4", "5", "05", "6", "-1", "a", "1.0", "٤", "9" * 30]))))
-def test_faults_of_id_text_are_told_with_line_and_place(rows: list[list[str]]) -> None:
+def test_faults_of_id_text_are_reported_with_line_and_place(rows: list[list[str]]) -> None:
     """The first word, in reading order, that is no id of the vocabulary is named, with its line and its place."""
     decoder = Decoder.of(Vocabulary((), ("a</w>", "b")))
     text = "".join(" ".join(row) + "\n" for row in rows).encode()
@@ -174,7 +174,7 @@ def test_arrays_of_all_kinds() -> None:
 
 
 @pytest.mark.parametrize("bad", [-1, 6, 2**31 - 1, -(2**31), 2**32 + 4])
-def test_ids_out_of_range_are_told(bad: int) -> None:
+def test_ids_out_of_range_are_reported(bad: int) -> None:
     """An id that does not exist is named, with its place."""
     ids = np.array([4, bad], np.int32 if -(2**31) <= bad < 2**31 else np.int64)
     with pytest.raises(VocabularyError, match=f"id {bad} at position 1: ids go from 0 to 5"):

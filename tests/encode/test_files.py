@@ -151,7 +151,7 @@ def test_a_fault_leaves_what_was_done_and_nothing_half_done(files: list[str], tm
     assert [outcome.n_lines for outcome in _made(ENCODER, files, out)] == [None, 1, 3]
 
 
-def test_places_that_cannot_be_written_are_told(files: list[str], tmp_path: Path) -> None:
+def test_places_that_cannot_be_written_are_reported(files: list[str], tmp_path: Path) -> None:
     """Two files of one name, a folder that cannot be made, arrays in a stream, bad options."""
     (tmp_path / "d").mkdir()
     (tmp_path / "d/a.txt").write_text("low")

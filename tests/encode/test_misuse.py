@@ -80,7 +80,7 @@ WRONG: list[tuple[Callable[[], object], type[VoltError], str]] = [
 
 
 @pytest.mark.parametrize(("call", "kind", "message"), WRONG, ids=range(len(WRONG)))
-def test_what_cannot_be_meant_is_told(
+def test_what_cannot_be_meant_is_reported(
     call: Callable[[], object], kind: type[VoltError], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error is one of VOLT's, of the kind that callers catch, and nothing is written."""

@@ -107,7 +107,7 @@ def test_tokens_that_lines_hold_are_those_that_text_can_produce(cut, data):
     assert_texts_give_their_tokens(vocabulary, found)
 
 
-def test_reasons_are_told_apart() -> None:
+def test_reasons_are_distinguished() -> None:
     """A token may be lost in merging, to the normaliser, to a user token, or to the pre-tokeniser; what is not made of
     characters, or holds the end-of-word mark as text, is looked at like others."""
     merges = (("b", "c"), ("a", "b"), ("ab", "c"), ("A", "b"), ("a", " "), ("<", "u"), ("<u", ">"), ("<u>", "a"))

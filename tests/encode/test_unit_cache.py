@@ -85,7 +85,7 @@ def test_many_units_share_one_table() -> None:
 
 
 @pytest.mark.parametrize("alike", ALIKE)
-def test_units_that_share_a_key_are_told_apart(alike: tuple[bytes, bytes]) -> None:
+def test_units_that_share_a_key_are_distinguished(alike: tuple[bytes, bytes]) -> None:
     """Two long units whose hashes are equal have numbers of their own, because their bytes are compared too."""
     table = _numbering()
     found = table.encode(table.memory.read(b" ".join(alike + alike), separator=NEWLINE)).values
@@ -252,7 +252,7 @@ def _is_left(unit: bytes) -> bool:
         return True
 
 
-def test_irregular_units_are_told() -> None:
+def test_irregular_units_are_reported() -> None:
     """What Python says is irregular has its line left to Python: written as empty, with its number and place."""
     vocabulary = Vocabulary((), tuple("ab▁"), marker="none", pretokenizer=PreTokenizer("gpt2"))
     tables = MergeTables.of(vocabulary)

@@ -84,17 +84,17 @@ for kind in (StatefulDataLoader, DataLoader)[: int(sys.argv[2])]:
     dataset = StreamDataset(partial(steps_of, Path(sys.argv[1]), 60, epochs=None), rank=0, world=1)
     batches = iter(kind(dataset, batch_size=None, num_workers=2))
     next(batches)
-    told = "fewer steps, and no error"
+    outcome = "fewer steps, and no error"
     try:  # torch raises it from the handler of a signal, wherever this process is
         try:
             os.kill(batches._workers[1].pid, signal.SIGKILL)
             list(islice(batches, 1000))
         except (RuntimeError, OSError, EOFError):  # the latter two where it died while it sent a batch
-            told = "an error"
+            outcome = "an error"
         time.sleep(1)  # the signal is handled by then
     except RuntimeError:
-        told = "an error"
-    print(told)
+        outcome = "an error"
+    print(outcome)
     try:
         batches._shutdown_workers()
     except RuntimeError:

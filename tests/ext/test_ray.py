@@ -78,7 +78,7 @@ def whole(folder: Path) -> set[str]:
 def test_counts_are_those_of_one_process(
     cluster: None, corpus: list[str], shard_map: RayMap, options: dict[str, Any]
 ) -> None:
-    """Words, lines, bytes and bad lines; told is all that was read, once."""
+    """Words, lines, bytes and bad lines; reported is all that was read, once."""
     message = list[tuple[str, int, int | None]]()
     found = count_words(
         corpus,

@@ -147,7 +147,7 @@ def test_repeat_starts_again_each_time(folder: Path) -> None:
 
 
 def test_an_iteration_goes_on_where_the_last_one_stopped(folder: Path) -> None:
-    """Without workers, broken off or not; an older iterator is told so, and at the end there is no more."""
+    """Without workers, broken off or not; an older iterator is reported so, and at the end there is no more."""
     dataset, expected = dataset_of(folder), reference(folder)
     first, found = iter(dataset), []
     found.append(next(first))

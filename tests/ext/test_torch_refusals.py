@@ -31,7 +31,7 @@ def dataset_of(folder: Path, **options: Any) -> StreamDataset:
 
 
 @pytest.mark.parametrize("batch_size", [1, 4])
-def test_loaders_that_collate_are_told_not_to(folder: Path, batch_size: int) -> None:
+def test_loaders_that_collate_are_asked_not_to(folder: Path, batch_size: int) -> None:
     """A loader that would stack steps raises an error that names the option; a step is a dict in all else."""
     with pytest.raises(ConfigError, match=r"use DataLoader\(…, batch_size=None\)"):
         next(iter(DataLoader(dataset_of(folder), batch_size=batch_size)))
@@ -51,7 +51,7 @@ def test_a_state_that_was_edited_is_refused(folder: Path, change: dict[str, Any]
 
 
 def test_states_of_steps_are_positions_and_those_of_lines_are_not(folder: Path) -> None:
-    """The state of `Steps` goes on behind them; that of a stream is told by its kind."""
+    """The state of `Steps` goes on behind them; that of a stream is reported by its kind."""
     steps, dataset = steps_of(folder, N), dataset_of(folder)
     expected = given(steps_of(folder, N))
     given(steps, 3)

@@ -56,7 +56,7 @@ def test_transformers_trainer_goes_on(tmp_path: Path, make: Callable[[], StreamD
     assert seen == expected(tmp_path, 16)[8:]
 
 
-def test_a_checkpoint_without_a_state_of_the_stream_is_told(tmp_path: Path) -> None:
+def test_a_checkpoint_without_a_state_of_the_stream_is_reported(tmp_path: Path) -> None:
     """It names the file that is missing; a state that is there is read as it was written."""
     pytest.importorskip("transformers", reason="transformers is not installed")
     example = runpy.run_path(str(EXAMPLES / "hf_trainer.py"))

@@ -211,7 +211,7 @@ def test_a_pipe_is_written_to_and_stays(tmp_path):
 
 
 def test_a_pipe_that_nobody_reads_any_more_is_no_fault_of_the_place():
-    """A reader that goes away is told as Python tells it, so that a command can end in silence."""
+    """A reader that goes away is reported as Python tells it, so that a command can end in silence."""
     reader, writer = os.pipe()
     os.close(reader)
     with pytest.raises(BrokenPipeError):
@@ -232,8 +232,8 @@ def test_a_device_is_written_to_and_stays(tmp_path):
     os.close(theirs)
 
 
-def test_a_device_that_is_full_is_told(tmp_path):
-    """An error of what is written straight through is told, at the latest when it is closed."""
+def test_a_device_that_is_full_is_reported(tmp_path):
+    """An error of what is written straight through is reported, at the latest when it is closed."""
     full = tmp_path / "full"
     try:
         os.mknod(full, stat.S_IFCHR | 0o666, os.makedev(1, 7))
@@ -287,7 +287,7 @@ def test_a_link_stays_and_its_target_is_replaced(tmp_path):
     ],
     ids=ascii,
 )  # fmt: skip
-def test_what_cannot_be_written_is_told_alike_before_and_after(tmp_path, name, why):
+def test_what_cannot_be_written_is_reported_alike_before_and_after(tmp_path, name, why):
     """check_writable and write_atomic refuse the same places in the same one line."""
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "folder").mkdir()
@@ -302,7 +302,7 @@ def test_what_cannot_be_written_is_told_alike_before_and_after(tmp_path, name, w
 
 
 def test_a_descriptor_that_is_only_read_cannot_be_written(tmp_path):
-    """So it is told, before and after; a number that is no open descriptor, too."""
+    """So it is reported, before and after; a number that is no open descriptor, too."""
     with Path(__file__).open() as file:
         for place in (f"/dev/fd/{file.fileno()}", "/dev/fd/987654"):
             for write in (check_writable, lambda path: put(path, b"new")):
@@ -327,7 +327,7 @@ def test_the_part_of_a_killed_writer_is_swept_by_the_next(tmp_path):
 
 
 def test_parts_beside_places_are_swept_at_once(tmp_path):
-    """Those of dead writers go, those of living ones stay and are told, and what lies beside other places is kept."""
+    """Those of dead writers go, those of living ones stay and are named, and what lies beside other places is kept."""
     for name in (".a.00000000.part", f".a.{N_NAMES - 1:08x}.part", ".b.00000003.part", ".c.00000000.part"):
         (tmp_path / name).write_bytes(b"left")
     with write_atomic(tmp_path / "d"):
@@ -376,7 +376,7 @@ def test_the_longest_name_can_be_written(tmp_path):
 
 @pytest.mark.parametrize("call", ["fsync", "replace", "fchmod"])
 def test_a_disk_that_fails_at_the_end_leaves_the_old_file(tmp_path, monkeypatch, call):
-    """Whichever step fails, the error is told, the old file is as it was, and no part is left."""
+    """Whichever step fails, the error is reported, the old file is as it was, and no part is left."""
     path = tmp_path / "a"
     path.write_bytes(b"old")
 

@@ -77,7 +77,7 @@ def test_a_line_longer_than_a_block(tmp_path: Path) -> None:
 BAD = b"good\nab\xffc\n\xc3\xa9\xed\xa0\x80\nfine\nend\xf0\x9f"
 
 
-def test_invalid_utf8_is_told_with_line_and_column(tmp_path: Path) -> None:
+def test_invalid_utf8_is_reported_with_line_and_column(tmp_path: Path) -> None:
     """Strict: the first bad byte is named with its line and column, in any block; surrogates are bad."""
     path = tmp_path / "train.de"
     path.write_bytes(BAD)
@@ -133,7 +133,7 @@ def test_what_is_not_text_is_named(tmp_path: Path, data: bytes, message: str) ->
 
 
 @pytest.mark.parametrize("packer", ["gzip", "bzip2", "xz", "zstd"])
-def test_damaged_files_are_told(tmp_path: Path, packer: str) -> None:
+def test_damaged_files_are_reported(tmp_path: Path, packer: str) -> None:
     """A cut or garbled compressed file is an error that names the file and the last good line."""
     path = tmp_path / "a"
     packed = PACKERS[packer](TEXT) + PACKERS[packer](TEXT)
@@ -146,7 +146,7 @@ def test_damaged_files_are_told(tmp_path: Path, packer: str) -> None:
         joined(path)
 
 
-def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_opened_is_reported(tmp_path: Path) -> None:
     """Missing files and folders in place of files are CorpusErrors."""
     with pytest.raises(CorpusError, match=r"b: cannot be read: no such file or directory"):
         joined(tmp_path / "b")
@@ -159,14 +159,14 @@ def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read all")
-def test_permission_is_told(tmp_path: Path) -> None:
+def test_permission_is_reported(tmp_path: Path) -> None:
     """An unreadable file is a CorpusError."""
     (tmp_path / "a").touch(mode=0)
     with pytest.raises(CorpusError, match="Permission denied"):
         joined(tmp_path / "a")
 
 
-def test_a_failing_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_disk_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """An error while reading is a CorpusError that names the file."""
 
     class Failing(io.RawIOBase):
@@ -227,7 +227,7 @@ def test_sources_expand_in_order(tmp_path: Path) -> None:
 
 
 def test_sources_that_are_not_there(tmp_path: Path) -> None:
-    """What names no file is told, with what was wrong."""
+    """What names no file is reported, with what was wrong."""
     (tmp_path / "empty").mkdir()
     for source, message in [
         (tmp_path / "none.txt", "no such file"),

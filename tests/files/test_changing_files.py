@@ -1,4 +1,4 @@
-"""Laws of files that change while they are read: what was there at the start is read, or an error is told."""
+"""Laws of files that change while they are read: what was there at the start is read, or an error is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of decompression: what was packed comes back, cut anywhere, member after member; damage is told by line."""
+"""Laws of decompression: what was packed comes back, cut anywhere, member after member; damage is reported by line."""
 
 import gzip
 import lzma
@@ -44,7 +44,7 @@ def test_many_tiny_members() -> None:
 
 @PACKED
 @given(data=st.data())
-def test_a_cut_file_is_told(packer: str, data: st.DataObject) -> None:
+def test_a_cut_file_is_reported(packer: str, data: st.DataObject) -> None:
     """Cut anywhere within its second member, a file is truncated; what it holds up to there has come out before."""
     first, second = PACKERS[packer](b"one\n"), PACKERS[packer](b"two\n")
     cut = data.draw(st.integers(len(first) + 1, len(first + second) - 1))
@@ -54,7 +54,7 @@ def test_a_cut_file_is_told(packer: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("packer", [packer for packer in PACKERS if packer != "plain"])
 @pytest.mark.parametrize("tail", [b"x", b"garbage", b"low newest\n" * 9])
-def test_bytes_that_follow_the_packed_ones_are_told(packer: str, tail: bytes) -> None:
+def test_bytes_that_follow_the_packed_ones_are_reported(packer: str, tail: bytes) -> None:
     """They make a whole file neither truncated nor corrupt; all of its text has come out before."""
     packed, texts = PACKERS[packer](b"one\ntwo\n") + b"\0" + tail, list[bytes]()
     with pytest.raises(CorpusError, match=r"^a: bytes that are not compressed follow line 2, the last; remove them"):
@@ -63,6 +63,6 @@ def test_bytes_that_follow_the_packed_ones_are_told(packer: str, tail: bytes) ->
 
 
 def test_plain_text_has_no_decoder() -> None:
-    """Compression is told by the first bytes alone; of too few bytes nothing is told."""
+    """Compression is reported by the first bytes alone; of too few bytes nothing is reported."""
     assert find_decoder(b"low newest") is find_decoder(b"") is find_decoder(b"BZ") is None
     assert None is not find_decoder(b"BZh9") is find_decoder(b"BZh1") is not find_decoder(b"\x1f\x8b")

@@ -1,4 +1,4 @@
-"""Indexed ids: the bytes that fairseq writes, the sentences that it reads, and every damage told where it is."""
+"""Indexed ids: the bytes that fairseq writes, the sentences that it reads, and every damage reported where it is."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_either_file_or_the_prefix_names_both(tmp_path: Path, name: str) -> None
 
 @QUICK
 @given(st.lists(st.lists(st.integers(0, 9), max_size=3), max_size=5), st.data())
-def test_megatrons_documents_are_told_by_the_length(
+def test_megatrons_documents_are_reported_by_the_length(
     tmp_path: Path, sentences: list[list[int]], data: st.DataObject
 ) -> None:
     """Where bounds of documents follow, sentences are the same, and bounds are handed on."""
@@ -122,7 +122,7 @@ DAMAGED = {
 
 @pytest.mark.parametrize("kind", DAMAGED)
 def test_a_damaged_index_is_refused(tmp_path: Path, kind: str) -> None:
-    """What is wrong is told with the file, and, where it lies in one sentence, with that sentence."""
+    """What is wrong is reported with the file, and, where it lies in one sentence, with that sentence."""
     index, message = DAMAGED[kind]
     write_pair(tmp_path / "a", SENTENCES, "u16")
     (tmp_path / "a.idx").write_bytes(index)
@@ -147,7 +147,7 @@ def test_damage_in_one_place_leaves_the_rest(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [0, 11, 13, 14])
 def test_data_of_another_length_is_refused(tmp_path: Path, size: int) -> None:
-    """A .bin that ends before or behind its last sentence is told with both lengths."""
+    """A .bin that ends before or behind its last sentence is reported with both lengths."""
     data = packed(SENTENCES, "u16")[0]
     write_pair(tmp_path / "a", SENTENCES, "u16")
     (tmp_path / "a.bin").write_bytes((data + bytes(2))[:size])
@@ -202,7 +202,7 @@ def test_an_old_index_goes_before_new_data_comes(tmp_path: Path, monkeypatch: py
 
 
 def test_places_that_cannot_hold_a_pair_are_refused(tmp_path: Path) -> None:
-    """No folder, a device: told before anything is written."""
+    """No folder, a device: reported before anything is written."""
     with pytest.raises(OutputError, match=r"none/a\.idx: cannot be written: no such file"):
         _write(tmp_path / "none" / "a", SENTENCES, "u16")
     (tmp_path / "a.idx").symlink_to("/dev/null")

@@ -45,7 +45,7 @@ def test_what_is_not_there_yet_is_compared_too(spelled: list[str]) -> None:
 
 
 def test_pipes_and_terminals_may_be_read_and_written(tmp_path: Path) -> None:
-    """They hold nothing that could be lost; neither does what cannot be told apart."""
+    """They hold nothing that could be lost; neither does what cannot be distinguished."""
     os.mkfifo(tmp_path / "pipe")
     ours, theirs = os.openpty()
     for place in (tmp_path / "pipe", os.ttyname(theirs), f"/dev/fd/{theirs}", "a\0b"):

@@ -98,7 +98,7 @@ def test_thousands_of_empty_files(folder):
     assert count_words("many").words == ["low"]
 
 
-def test_a_folder_that_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_read_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder below the one that is named is not passed over in silence."""
     (tmp_path / "closed").mkdir()
     (tmp_path / "a.txt").write_text("a")
@@ -144,7 +144,7 @@ def test_home_and_variables_are_written_out(monkeypatch, path, expected):
         ("~nobody-of-this-name/a", "no home folder of nobody-of-this-name; write the path out"),
     ],
 )
-def test_what_cannot_be_written_out_is_told(path, message):
+def test_what_cannot_be_written_out_is_reported(path, message):
     """A variable that is not set, or a name that nobody has, is no part of a path."""
     with pytest.raises(ConfigError, match=message):
         expand_user(path)

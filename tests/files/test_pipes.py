@@ -124,7 +124,7 @@ def test_moments_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 3 <= next(number for number, piece in enumerate(pieces) if number and not piece) <= 20
 
 
-def test_a_writer_without_a_reader_is_told() -> None:
+def test_a_writer_without_a_reader_is_reported() -> None:
     """Waiting ends with BrokenPipeError when the reader of the outlet has gone."""
     (reader, writer), (other, outlet) = os.pipe(), os.pipe()
     try:

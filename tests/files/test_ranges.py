@@ -30,7 +30,7 @@ def test_spans_cover_a_file_line_by_line(tmp_path: Path, lines: list[int], size:
     assert all(0 < len(span) <= size + longest for span in spans)
 
 
-def test_a_file_that_shrinks_is_told(tmp_path: Path) -> None:
+def test_a_file_that_shrinks_is_reported(tmp_path: Path) -> None:
     """A file that is cut while it is read is an error, not a crash and not a shorter result."""
     path = tmp_path / "a.txt"
     path.write_bytes(b"line\n" * 1000)
@@ -54,7 +54,7 @@ def test_only_plain_files_are_cut(tmp_path: Path) -> None:
 
 
 def test_a_fault_far_inside_names_its_line(tmp_path: Path) -> None:
-    """Bytes that are no text are told with the line of the file, whatever span they are in."""
+    """Bytes that are no text are reported with the line of the file, whatever span they are in."""
     path = tmp_path / "a.txt"
     path.write_bytes(b"low lower\n" * 300_000 + b"lo\xffw\n" + b"low\n" * 300_000)
     with pytest.raises(CorpusError, match=r"a\.txt:300001: invalid UTF-8 byte 0xff at column 3"):

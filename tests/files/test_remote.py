@@ -62,8 +62,8 @@ def test_folders_and_patterns_give_the_same_files(both, pattern):
 @pytest.mark.parametrize(
     ("path", "what"), [("x.txt", "no such file"), ("*.zst", "no file matches"), ("c/x*", "no file")]
 )
-def test_what_is_not_there_is_told_by_its_url(both, path, what):
-    """A missing file, and a pattern of none, are told as those of paths are."""
+def test_what_is_not_there_is_reported_by_its_url(both, path, what):
+    """A missing file, and a pattern of none, are reported as those of paths are."""
     for place in both:
         with pytest.raises(CorpusError, match=what) as message:
             [*read_blocks(expand(f"{place}/{path}")[0])]
@@ -88,7 +88,7 @@ def test_errors_name_the_url_and_the_line(both):
 
 
 def test_a_vocabulary_is_saved_and_loaded(both, encoder):
-    """Its bytes are those of a file, and reading gives the same vocabulary, whether the format is told or not."""
+    """Its bytes are those of a file, and reading gives the same vocabulary, whether the format is reported or not."""
     local, far = both
     for place in both:
         encoder.vocabulary.save(f"{place}/v.volt")
@@ -136,7 +136,7 @@ def test_what_fails_leaves_nothing(both):
 
 
 @pytest.mark.parametrize("place", ["https://host/v.volt", "memory://corpus/"])
-def test_what_cannot_be_written_is_told_before(place):
+def test_what_cannot_be_written_is_reported_before(place):
     """A server of http takes no files, and a folder is none."""
     with pytest.raises(OutputError, match="nothing was changed"):
         check_writable(place)
@@ -160,7 +160,7 @@ def test_a_file_url_is_the_file(both, encoder):
     assert volt.Vocabulary.load(f"{both[0]}/v.volt") == read_vocabulary(f"{local}/v.volt")
 
 
-def test_a_change_while_it_is_read_is_told(monkeypatch):
+def test_a_change_while_it_is_read_is_reported(monkeypatch):
     """Two versions are never mixed."""
     monkeypatch.setattr("volt.files.remote_files.HEAD", 4)
     memory = fsspec.filesystem("memory")
@@ -174,7 +174,7 @@ def test_a_change_while_it_is_read_is_told(monkeypatch):
 
 @pytest.mark.parametrize("scheme", ["s3", "gs"])
 def test_a_missing_library_is_named(scheme, monkeypatch):
-    """What a scheme needs is told with the command that installs it."""
+    """What a scheme needs is reported with the command that installs it."""
     from fsspec.registry import _registry
 
     library = {"s3": "s3fs", "gs": "gcsfs"}[scheme]

@@ -90,7 +90,7 @@ def test_a_stream_reads_ranges(bucket, local, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("url", ["s3://corpus/none.txt", "s3://no-such-bucket/a.txt"])
-def test_what_is_not_there_is_told(bucket, url):
+def test_what_is_not_there_is_reported(bucket, url):
     """An object or a bucket, to be read or written."""
     with pytest.raises(CorpusError, match=f"^{url}: cannot be read: no such file"):
         expand(url)
@@ -99,7 +99,7 @@ def test_what_is_not_there_is_told(bucket, url):
             file.write(b"low")
 
 
-def test_who_has_no_credentials_is_told(bucket, monkeypatch):
+def test_who_has_no_credentials_is_reported(bucket, monkeypatch):
     """Before anything is asked."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
@@ -113,7 +113,7 @@ def test_who_has_no_credentials_is_told(bucket, monkeypatch):
         expand(f"{bucket}/a.txt")
 
 
-def test_a_server_that_is_gone_is_told(local, tmp_path, monkeypatch):
+def test_a_server_that_is_gone_is_reported(local, tmp_path, monkeypatch):
     """A count fails with one error, and so does a stream, which goes on from its state when the server is back."""
     monkeypatch.setattr("volt.stream.reading.text_shard.SMALL", 0)
     monkeypatch.setattr(remote, "_systems", {})
@@ -150,7 +150,7 @@ def test_a_server_that_is_gone_is_told(local, tmp_path, monkeypatch):
 
 
 def test_a_server_that_is_silent_is_left_after_some_tries(monkeypatch):
-    """Nobody asks more often than is told, so that it does not take for ever."""
+    """Nobody asks more often than is reported, so that it does not take for ever."""
     for name, value in (("_SILENT", 0.05), ("TRIES", 2), ("PAUSE", 0.001), ("_systems", {})):
         monkeypatch.setattr(remote, name, value)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):

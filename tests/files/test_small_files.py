@@ -25,7 +25,7 @@ def test_text_is_what_was_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [CandidateError, ConfigError])
 def test_what_cannot_be_read_is_an_error_of_the_kind(tmp_path: Path, kind: type[VoltError]) -> None:
-    """A missing file and a folder are told with the path and what to do."""
+    """A missing file and a folder are reported with the path and what to do."""
     for place in (tmp_path, tmp_path / "none", tmp_path / ("x" * 300)):
         for read in (read_bytes, read_text):
             with pytest.raises(kind, match=f"^{place}: cannot be read: .*; check the path$"):
@@ -41,7 +41,7 @@ def test_bytes_that_are_no_text_have_their_line(lines: list[str], bad: bytes) ->
 
 
 @pytest.mark.parametrize("path", ["a\0b", "\ud800"], ids=ascii)
-def test_what_is_no_path_is_told_as_a_file_that_cannot_be_read(path: str) -> None:
+def test_what_is_no_path_is_reported_as_a_file_that_cannot_be_read(path: str) -> None:
     """A NUL or a lone surrogate in a path is an error of VOLT, wherever files are opened."""
     for read in (lambda: read_bytes(path, kind=CorpusError), lambda: next(read_blocks(path)), lambda: expand(path)):
         with pytest.raises(CorpusError, match=r"cannot be read|no such file"):

@@ -90,7 +90,7 @@ def test_a_server_that_fails_a_few_times_is_asked_again(web, ranges, fault):
 
 @READERS
 @pytest.mark.parametrize("fault", ["cuts", "refusals"])
-def test_a_server_that_always_fails_is_told_after_some_tries(web, ranges, fault):
+def test_a_server_that_always_fails_is_reported_after_some_tries(web, ranges, fault):
     """In the middle or at the start: one error that says how often it was asked."""
     web.ranges = ranges
     with RemoteFile(f"{web.url}/a.txt") as file:
@@ -103,7 +103,7 @@ def test_a_server_that_always_fails_is_told_after_some_tries(web, ranges, fault)
         list(read_blocks(f"{web.url}/a.txt"))
 
 
-def test_nobody_who_listens_is_told():
+def test_nobody_who_listens_is_reported():
     """A server that is not there."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -114,7 +114,7 @@ def test_nobody_who_listens_is_told():
             expand(url)
 
 
-def test_a_server_that_is_silent_is_told(monkeypatch):
+def test_a_server_that_is_silent_is_reported(monkeypatch):
     """Nothing hangs: who accepts and never answers is left."""
     monkeypatch.setattr(remote, "PAUSE", 0.001)
     monkeypatch.setattr(remote, "TRIES", 2)
@@ -138,14 +138,14 @@ def test_a_state_behind_a_server_that_fails_is_not_taken_for_none(web):
     ("status", "what"), [(403, "access denied; check the credentials"), (404, "no such file"), (400, "400")]
 )
 def test_a_refusal_is_final(web, status, what):
-    """What asking again would not mend is told at once."""
+    """What asking again would not mend is reported at once."""
     web.refusals, web.status = 1_000, status
     with pytest.raises(CorpusError, match=what):
         expand(f"{web.url}/a.txt")
     assert len(web.asked) == 2  # by HEAD, which some servers do not know, and by GET
 
 
-def test_a_file_that_changes_is_told(web):
+def test_a_file_that_changes_is_reported(web):
     """Its ETag differs at the end, or in the middle its length does."""
     with RemoteFile(f"{web.url}/a.txt") as file:
         file.read(10)
@@ -154,7 +154,7 @@ def test_a_file_that_changes_is_told(web):
             file.read()
 
 
-def test_no_secret_is_told(web):
+def test_no_secret_is_reported(web):
     """A user, a password and a signature are sent, and shown nowhere."""
     url = f"http://me:hunter2@{web.url.removeprefix('http://')}/a.txt?Signature=hunter2"
     assert next(read_blocks(url)).place(3) == f"{web.url}/a.txt:4"

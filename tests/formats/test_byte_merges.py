@@ -1,4 +1,4 @@
-"""Laws of GPT-2's merges.txt: read as the library encodes, told from subword-nmt's codes, refused if it is neither."""
+"""Laws of GPT-2's merges.txt: read as the library encodes, kept apart from subword-nmt's codes, else refused."""
 
 from __future__ import annotations
 

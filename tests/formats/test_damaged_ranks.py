@@ -34,7 +34,7 @@ DAMAGED = {
 
 @pytest.mark.parametrize("name", ["x.tiktoken", "tokenizer.model", "x.txt"])
 @pytest.mark.parametrize("damage", DAMAGED)
-def test_damage_in_the_first_lines_is_told_by_line(tmp_path: Path, name: str, damage: str) -> None:
+def test_damage_in_the_first_lines_is_reported_by_line(tmp_path: Path, name: str, damage: str) -> None:
     """With a pattern and without, the error names the line, and no other format is taken."""
     at, line = DAMAGED[damage]
     path = tmp_path / name

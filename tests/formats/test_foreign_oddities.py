@@ -1,4 +1,4 @@
-"""Laws of odd foreign files: what cannot be read is refused by name, and what differs from the library is told."""
+"""Laws of odd foreign files: what cannot be read is refused by name, and what differs from the library is reported."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_gaps_are_found() -> None:
 
 @pytest.mark.parametrize("numbers", [[*range(255, -1, -1)], [*range(7, 775, 3)], [*range(256)]])
 def test_ranks_in_any_order_are_recognised(tmp_path: Path, numbers: list[int]) -> None:
-    """Whatever the file is called; one that is called .tiktoken, or has a bad row, is told of its row."""
+    """Whatever the file is called; one that is called .tiktoken, or has a bad row, is reported for its row."""
     path = ranks(tmp_path / "a", numbers)
     assert format_of(path) == "tiktoken"
     assert read_vocabulary(path, pattern="gpt2").pieces[numbers[97]] == "a"
@@ -79,7 +79,7 @@ def test_ranks_in_any_order_are_recognised(tmp_path: Path, numbers: list[int]) -
     assert not tiktoken.recognises(Path("dict.txt"), b"this 7\nthat 3\n")
 
 
-def test_tokens_found_behind_what_is_prepended_are_told(tmp_path: Path) -> None:
+def test_tokens_found_behind_what_is_prepended_are_reported(tmp_path: Path) -> None:
     """Where a normalizer writes in front of text, an added token that is normalised is met there alone."""
     steps = [
         {"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
@@ -123,7 +123,7 @@ def test_damaged_tables_and_pieces_of_sentencepiece_are_refused() -> None:
 
 
 def test_checks_say_what_they_did(run: Run) -> None:
-    """A text without lines is told, and a name that promises a packed file refused."""
+    """A text without lines is reported, and a name that promises a packed file refused."""
     pytest.importorskip("tokenizers")
     tokenizer(Path("a.json"), {"l": 0, "o": 1}, [])
     Path("empty").touch()

@@ -53,7 +53,7 @@ def test_ids_of_the_vocabulary_are_those_of_the_file(tmp_path):
 
 def test_transformers_names_what_has_a_role(tmp_path):
     """AutoTokenizer loads the folder with the same ids; roles that nothing has are None; control tokens are special to
-    it, left out of decoded text and, as in VOLT, not found in text, until it is told to."""
+    it, left out of decoded text and, as in VOLT, not found in text, until it is reported to."""
     transformers = imported()
     special = SpecialTokens(None, "<|end|>", "<|end|>", None, user=("<url>",), control=("[A]", "[B]"))
     vocabulary = Vocabulary(**PLAIN, special=special, order=("o", "l", "lo", "w", "[A]", "<url>", "<|end|>", "[B]"))

@@ -135,7 +135,7 @@ def foreign(kind):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_what_a_file_does_otherwise_is_told(name, tmp_path):
+def test_what_a_file_does_otherwise_is_reported(name, tmp_path):
     """Each thing that the library does with a file and VOLT does not stands in the provenance, and in no other file's;
     a file of VOLT's own loses nothing."""
     kind, changes, message = FILES[name]

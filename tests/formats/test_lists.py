@@ -42,7 +42,7 @@ def theirs(vocabulary: Vocabulary, piece: str, name: str) -> str:
 @pytest.mark.parametrize("name", LISTS)
 @given(vocabulary=vocabularies())
 @settings(deadline=None, max_examples=examples(80))
-def test_write_then_read_loses_nothing_but_what_is_told(name, vocabulary):
+def test_write_then_read_loses_nothing_but_what_is_reported(name, vocabulary):
     """Any vocabulary: read(write(v), merges=v) has its fingerprint; or it is refused by token, with nothing written."""
     with TemporaryDirectory() as folder:
         path, merges = Path(folder, "list"), Path(folder, "v.volt")
@@ -239,7 +239,7 @@ DAMAGED = [
 
 
 @pytest.mark.parametrize(("name", "data", "line", "said"), DAMAGED)
-def test_damaged_lists_are_told_by_file_and_line(name, data, line, said, tmp_path: Path) -> None:
+def test_damaged_lists_are_reported_by_file_and_line(name, data, line, said, tmp_path: Path) -> None:
     """Truncated, misencoded, repeated, negative or unmakeable: VocabularyError with file:line and what is wrong."""
     (tmp_path / "codes").write_text(CODES, encoding="utf-8")
     (tmp_path / "list").write_bytes(data)

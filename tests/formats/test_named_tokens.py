@@ -1,4 +1,4 @@
-"""Laws of special tokens that a file does not name: with them text encodes as in the library that is told the same."""
+"""Laws of special tokens that a file does not name: with them text encodes as in the library that is named the same."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_no_sentence_says_what_is_not_so_any_more(tmp_path: Path) -> None:
 
 
 def test_import_takes_tokens_and_checks_with_them(run: Run) -> None:
-    """`volt import --special TOKEN=ID --eos TOKEN`: the library is told the same tokens, in the file's format and in
+    """`volt import --special TOKEN=ID --eos TOKEN`: the library is named the same tokens, in the file's format and in
     those that it is exported to."""
     ranks_file(Path())
     Path("t.txt").write_text("the <|end|>the[INST] <|a|>\nx\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Combinations that other libraries allow and no vocabulary of VOLT's is: refused with the reason, or told."""
+"""Combinations that other libraries allow and no vocabulary of VOLT's is: refused with the reason, or reported."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ def test_a_tokenizer_that_would_differ_is_refused(tmp_path, tokens, cut, model, 
         read_vocabulary(tokenizer_json(tmp_path, tokens, cut, **model))
 
 
-@pytest.mark.parametrize(("first", "is_told"), [("b", True), ("x", False)])
-def test_added_tokens_that_break_others_are_told(tmp_path, first, is_told):
+@pytest.mark.parametrize(("first", "is_reported"), [("b", True), ("x", False)])
+def test_added_tokens_that_break_others_are_reported(tmp_path, first, is_reported):
     """Those that are looked for in raw text come first in tokenizers."""
     added = [{"id": 2, "content": "ab", "normalized": True}, {"id": 3, "content": first, "normalized": False}]
     tokens = ["a", "c", "ab", first]
     path = tokenizer_json(tmp_path, tokens, {"type": "WhitespaceSplit"}, added=added)
     lost = read_vocabulary(path).provenance["lost"]
-    assert any("looked for before ab" in said for said in lost) == is_told
+    assert any("looked for before ab" in said for said in lost) == is_reported
 
 
-def test_ends_that_a_model_lacks_are_told(tmp_path):
+def test_ends_that_a_model_lacks_are_reported(tmp_path):
     """sentencepiece puts a "▁" behind a character that has no piece with one; here it is unknown."""
     library = pytest.importorskip("sentencepiece")
     model = io.BytesIO()

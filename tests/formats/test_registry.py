@@ -1,4 +1,4 @@
-"""Laws of all formats together: each has its module, is told from others by content, agrees with its library."""
+"""Laws of all formats together: each has its module, is reported from others by content, agrees with its library."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_the_files_of_a_format_are_known_before_they_are_written(name: str, writ
     assert path.is_dir() or name in ("fairseq", "opennmt") or opened <= set(files_read(path))
 
 
-def test_unknown_formats_and_files_are_told(tmp_path: Path) -> None:
+def test_unknown_formats_and_files_are_reported(tmp_path: Path) -> None:
     """A format that is none: ConfigError with the near one; a file in none: VocabularyError with all names."""
     with pytest.raises(ConfigError, match="did you mean fairseq"):
         write_vocabulary(made(), tmp_path / "x", to="fairsec")

@@ -123,7 +123,7 @@ layouts = st.sampled_from(
     lines=st.lists(st.sampled_from(CORPUS) | st.text(" ▁\tabelowst<url>[INST]東é1\0", max_size=20)),
 )  # fmt: skip
 def test_any_options_of_the_trainer_are_read(chosen, layout, user, control, lines):
-    """Ids, roles and pieces are the library's, whatever the trainer was told; what spans words is refused where spaces
+    """Ids, roles and pieces equal the library's with all options of the trainer; what spans words is refused if spaces
     are reduced."""
     options = {**chosen, **layout, "vocab_size": 420 if chosen["byte_fallback"] else 150}
     options |= {"user_defined_symbols": ["<url>", "ab"]} if user else {}

@@ -128,7 +128,7 @@ def test_a_mark_of_the_text_ends_no_word():
     assert peer.ids(lines) == [ids.tolist() for ids in Encoder(learned("suffix", "full")).encode_batch(lines)]
 
 
-def test_characters_that_end_no_known_word_are_told():
+def test_characters_that_end_no_known_word_are_reported():
     """sentencepiece knows them at the end of a word, too; how many there are is said."""
     vocabulary = Vocabulary((), ("a", "b", "b</w>"))
     said, _, peer = written(vocabulary)
@@ -181,7 +181,7 @@ def test_a_damaged_table_is_refused(table):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", model_file._N_UNLIKE)
-def test_normal_forms_of_the_library_differ_as_is_told(name):
+def test_normal_forms_of_the_library_differ_as_is_reported(name):
     """In how many characters below U+20000 each differs from the one that is taken for it."""
     normalizer = Normalizer.parse(model_file._NORMALIZERS[name])
     library = SentencePieceNormalizer(

@@ -186,7 +186,7 @@ def test_codes_of_version_01_cut_alike(n_merges, header, lines):
 
 @cache
 def with_users():
-    """A vocabulary with user tokens, one the start of another and one a regex, and the library told of them."""
+    """A vocabulary with user tokens, one the start of another and one a regex, and the library aware of them."""
     vocabulary = replace(learned(CORPUS, "pruned"), special=SpecialTokens(user=("#url", "#u", "é.*")))
     with tempfile.TemporaryDirectory() as folder:
         module.write(vocabulary, Path(folder, "codes"))

@@ -1,4 +1,4 @@
-"""Drawn segmentations are those of naive twins: the same joins for the same draws, and paths as often as told."""
+"""Drawn segmentations are those of naive twins: the same joins for the same draws, and paths as often as expected."""
 
 from __future__ import annotations
 

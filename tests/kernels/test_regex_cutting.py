@@ -1,4 +1,4 @@
-"""The loop that cuts by tables agrees with a naive twin, on any bytes, and reads no text more often than is told."""
+"""The loop that cuts by tables agrees with a naive twin, on any bytes, and reads no text more often than is named."""
 
 from __future__ import annotations
 

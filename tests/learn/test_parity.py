@@ -184,14 +184,14 @@ def test_lengths_are_of_the_text_alone():
         ({"a": {"low": 1}, "b": {"a": 1}}, {"min_pair_count": 0}, CandidateError, "min_pair_count is 0; give 1 or"),
     ],
 )
-def test_what_cannot_be_is_told(sources, options, kind, message):
+def test_what_cannot_be_is_reported(sources, options, kind, message):
     """One source, no source, no names, no words, and numbers out of range are refused before anything is learned."""
     with pytest.raises(kind) as found:
         learn_parity(sources, **options)
     assert str(found.value).startswith(message)
 
 
-def test_unequal_lines_are_told_with_both_numbers():
+def test_unequal_lines_are_reported_with_both_numbers():
     """Texts that are no translations line by line have no pieces per line to compare."""
     sources = {**counted({"b": {"low": 1}}, n_lines=1200), **counted({"a": {"low": 1}})}
     with pytest.raises(ConfigError, match=r"source 'a' has 7 lines but 'b' has 1,200; give texts of equally"):

@@ -90,7 +90,7 @@ def test_nothing_has_no_spans(name: str) -> None:
     assert align(Normalizer("nfc"), "")[1].shape == (0, 2)
 
 
-def test_lone_surrogates_are_told() -> None:
+def test_lone_surrogates_are_reported() -> None:
     """What is not text is refused with its position, by either function."""
     for call in (lambda text: align(Normalizer(), text), lambda text: pretoken_spans(PreTokenizer("gpt2"), text)):
         with pytest.raises(CorpusError, match=r"lone surrogate U\+D800 at character 2 .*errors='replace'"):

@@ -159,7 +159,7 @@ def test_nothing_has_no_pretokens(name: str) -> None:
     assert PreTokenizer(name).split("") == []
 
 
-def test_lone_surrogates_are_told() -> None:
+def test_lone_surrogates_are_reported() -> None:
     """What is not text is refused with its position, not with a UnicodeEncodeError."""
     for function in (PreTokenizer().split, PreTokenizer("gpt2").split, Normalizer("nfc").normalize):
         with pytest.raises(CorpusError, match=r"lone surrogate U\+D800 at character 2 .*errors='replace'"):

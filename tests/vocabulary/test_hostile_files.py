@@ -78,7 +78,7 @@ def test_hostile_files_are_refused_in_a_short_message(tmp_path, name):
     ],
 )
 def test_files_are_measured_before_they_are_parsed(tmp_path, monkeypatch, name, content, message):
-    """Too many bytes or values are told before anything is made of them."""
+    """Too many bytes or values are reported before anything is made of them."""
     path = tmp_path / "a.volt"
     path.write_text(content)
     monkeypatch.setattr(f"volt.vocabulary.file_format.{name}", 400)

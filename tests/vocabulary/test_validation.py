@@ -107,7 +107,7 @@ def test_an_order_that_is_none_is_refused(order, message):
         replace(PLAIN, order=order)
 
 
-def test_damaged_pieces_are_told_with_their_line(tmp_path):
+def test_damaged_pieces_are_reported_with_their_line(tmp_path):
     """A file whose list of pieces has an unknown kind, a lost row, or no order."""
     path = tmp_path / "numbered.volt"
     replace(PLAIN, special=SpecialTokens(pad=None), counts=(3, 2, 1)).save(path)

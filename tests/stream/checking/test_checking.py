@@ -99,7 +99,7 @@ def test_audits_read_tables_and_pairs(tmp_path: Path, world: int) -> None:
 
 
 def test_audits_find_other_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines that are not those of the file are told, where content is read."""
+    """Lines that are not those of the file are reported, where content is read."""
     from volt.stream.checking import audit as auditing
 
     stream = Stream([Source("a", numbered(tmp_path, "a", 9))])
@@ -171,7 +171,7 @@ def test_plans_say_what_will_be(tmp_path: Path) -> None:
 
 
 def test_a_stream_too_short_to_measure(tmp_path: Path) -> None:
-    """Where one block is all there is, no speed is told."""
+    """Where one block is all there is, no speed is reported."""
     stream = Stream([Source("a", numbered(tmp_path, "a", 5), epochs=1)])
     assert plan(stream, at=5, seconds=0.05).lines_per_second is None
 

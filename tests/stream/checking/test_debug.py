@@ -83,7 +83,7 @@ def test_every_source_has_its_lines(make: Make) -> None:
         assert Counter(line.source for line in debug(stream, n_lines=12)) == {"a": 12, "b": 11, "c": 12}
 
 
-def test_an_unfit_line_is_told_with_its_reason(tmp_path: Path) -> None:
+def test_an_unfit_line_is_reported_with_its_reason(tmp_path: Path) -> None:
     """What refused it, be it before the first step, in a block that is refused whole, or a copy of a line."""
     (tmp_path / "x.tsv").write_bytes(b"ok\nbad one\n\xff\n")
     source = Source("x", (str(tmp_path / "x.tsv"),), 1.0, (Upper(), Refuse("BAD"), Same()), shuffle="none")

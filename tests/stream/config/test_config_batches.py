@@ -1,4 +1,4 @@
-"""The section `batches` of a configuration: what it says is given on, and each fault is told with its line."""
+"""The section `batches` of a configuration: what it says is given on, and each fault is reported with its line."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ FAULTS: dict[str, tuple[str, int, str]] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_each_fault_is_told_with_its_line(name: str) -> None:
+def test_each_fault_is_reported_with_its_line(name: str) -> None:
     """File, line and key, what is wrong, and what to do."""
     text, line, message = FAULTS[name]
     with pytest.raises(ConfigError) as caught:
@@ -139,7 +139,7 @@ def test_each_fault_is_told_with_its_line(name: str) -> None:
     assert found.startswith(f"stream.yaml:{line}: ")
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_at_once() -> None:
     """Those of the section beside those of the sources."""
     text = "sources: {one: {path: a.tsv, transforms: [length: {min: 3, max: 2}]}}\nbatches:\n"
     with pytest.raises(ConfigError) as caught:

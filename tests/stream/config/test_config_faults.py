@@ -1,4 +1,4 @@
-"""Every fault of a configuration is told with its line and what was meant."""
+"""Every fault of a configuration is reported with its line and what was meant."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("text", "line", "message"), FAULTS.values(), ids=FAULTS)
-def test_every_fault_is_told_with_its_line(text: str, line: int, message: str) -> None:
+def test_every_fault_is_reported_with_its_line(text: str, line: int, message: str) -> None:
     """file:line, the place, what was found, and what to do."""
     with pytest.raises(ConfigError) as error:
         parse_config(text)
@@ -121,7 +121,7 @@ def test_every_fault_is_told_with_its_line(text: str, line: int, message: str) -
     assert error_text[0].startswith(f"stream.yaml:{line}: "), error_text[0]
 
 
-def test_faults_are_told_together_in_the_order_of_lines() -> None:
+def test_faults_are_reported_together_in_the_order_of_lines() -> None:
     """One run tells of all that can be found at once."""
     text = "sed: 1\n" + STEPS + "      - lwoer\n      - multiply: 0\n    wieght: 2\n"
     with pytest.raises(ConfigError) as error:

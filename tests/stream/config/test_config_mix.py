@@ -111,7 +111,7 @@ _INSTEAD = "remove it, or write mix: {by: weights}"
         ),
     ],
 )  # fmt: skip
-def test_mistakes_are_told_with_their_line(corpora: Path, text: str, line: int, message: str) -> None:
+def test_mistakes_are_reported_with_their_line(corpora: Path, text: str, line: int, message: str) -> None:
     """Each mistake is refused with file, line, key and remedy."""
     with pytest.raises(ConfigError) as caught:
         opened(corpora, text)

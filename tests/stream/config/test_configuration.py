@@ -49,7 +49,7 @@ def test_the_arguments_are_those_of_a_stream() -> None:
 
 
 def test_files_are_looked_for(tmp_path: Path) -> None:
-    """A source file, model or function that is not there is told with its line before anything runs."""
+    """A source file, model or function that is not there is reported with its line before anything runs."""
     (tmp_path / "mine.py").write_text("def one(fields): return fields\n")
     (tmp_path / "bad.volt").write_text("{}")
     config = tmp_path / "stream.yaml"
@@ -74,7 +74,7 @@ def test_files_are_looked_for(tmp_path: Path) -> None:
 def test_a_place_for_unfit_lines_is_tried_first(
     place: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A quarantine file that cannot be written is told when a configuration is read, and when a tally is made."""
+    """A quarantine file that cannot be written is reported when a configuration is read, and when a tally is made."""
     monkeypatch.chdir(tmp_path)
     Path("locked").mkdir()
     monkeypatch.setattr(os, "access", lambda path, _: not str(path).endswith("locked"))  # root may write anywhere
@@ -89,7 +89,7 @@ def test_a_place_for_unfit_lines_is_tried_first(
 
 
 def test_spm_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without sentencepiece, the line that needs it is told, with the pip command."""
+    """Without sentencepiece, the line that needs it is reported, with the pip command."""
     import sys
 
     monkeypatch.setitem(sys.modules, "sentencepiece", None)

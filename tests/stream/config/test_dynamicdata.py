@@ -115,7 +115,7 @@ def test_a_configuration_without_transforms_is_read() -> None:
 
 
 def test_each_key_that_differs_has_a_note() -> None:
-    """What is left out or means something else is told, and the comments of the new file say the same."""
+    """What is left out or means something else is reported, and the comments of the new file say the same."""
     found = imported(OLD, path="old.yaml")
     keys = {note.partition(": ")[0] for note in found.notes}
     shard = ("rootdir", "share_vocab", "shard_size", "initial_shards", "compress", "pretokenize")
@@ -183,7 +183,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("change", "line", "message"), FAULTS.values(), ids=FAULTS.keys())
-def test_faults_are_told_with_their_lines(change: tuple[str, str], line: int, message: str) -> None:
+def test_faults_are_reported_with_their_lines(change: tuple[str, str], line: int, message: str) -> None:
     """What is unknown, or does not fit together, is an error with file, line and remedy."""
     assert change[0] in OLD
     with pytest.raises(ConfigError) as error:
@@ -205,7 +205,7 @@ def test_every_key_of_the_original_is_known() -> None:
     assert set(OldInput.model_fields) == {"src", "tgt", "trg", "mono", "task", "size"}
 
 
-def test_what_the_new_file_still_lacks_is_told() -> None:
+def test_what_the_new_file_still_lacks_is_reported() -> None:
     """A transform that reads a file is named, with the original's key that would name it, and where it goes here."""
     lacking = OLD.replace("    vocab_path: em.prune\n    segmentation_model: em.prune\n", "")
     assert lacking != OLD
@@ -222,7 +222,7 @@ def test_what_the_new_file_still_lacks_is_told() -> None:
         assert option in transform_schema(name)["required"]
 
 
-def test_inputs_within_a_task_are_told_where_they_go() -> None:
+def test_inputs_within_a_task_are_reported_where_they_go() -> None:
     """They stand at the top level there, and name their tasks; the line is that of the key."""
     error_text = (
         r"o:1: tasks.a.inputs: inputs stand at the top level: inputs: \{NAME: \{src: FILE, tgt: FILE, task: a\}\}; move"
@@ -231,7 +231,7 @@ def test_inputs_within_a_task_are_told_where_they_go() -> None:
         imported("tasks: {a: {type: mono, inputs: {i: {mono: a.en}}}}\ninputs: {}", path="o")
 
 
-def test_inputs_that_are_not_there_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inputs_that_are_not_there_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If they are looked for: from here, as the original does, wherever the new file goes. A glob stands for many."""
     monkeypatch.chdir(tmp_path)
     Path("a.en").write_text("low")

@@ -28,7 +28,7 @@ SOURCES = "sources: {s: {path: a.tsv}}\n"
     ],
 )
 def test_numbers_out_of_range_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
-    """What no stream can be told is refused when it is made, with what to give instead."""
+    """What no stream can be reported is refused when it is made, with what to give instead."""
     with pytest.raises(ConfigError, match=message):
         Stream([Source("s", numbered(tmp_path, "a", 2))], **options)
 
@@ -63,7 +63,7 @@ def test_a_time_limit_of_a_file_ends_a_slow_worker(tmp_path: Path) -> None:
                 one.skip(1)
 
 
-def test_a_quarantine_file_of_an_earlier_run_is_told_once(volt_stream: Run, stream_folder: Path) -> None:
+def test_a_quarantine_file_of_an_earlier_run_is_reported_once(volt_stream: Run, stream_folder: Path) -> None:
     """A run adds to the file. One that starts anew says so if lines are there already; one that goes on does not."""
     write_lines(stream_folder / "one.tsv", ["good\tx", "bad"] * 3)
     policy = "errors: {on_fault: quarantine, quarantine: bad.jsonl}"

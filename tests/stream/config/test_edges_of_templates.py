@@ -42,6 +42,6 @@ def test_a_tag_before_a_key_takes_no_indent() -> None:
     ],
 )
 def test_faults_are_where_they_begin(text: str, message: str) -> None:
-    """A place that has no end is told with the line in which it opens, an operator as it is written."""
+    """A place that has no end is reported with the line in which it opens, an operator as it is written."""
     with pytest.raises(ConfigError, match=message):
         expanded(text, path="a")

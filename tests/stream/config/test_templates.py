@@ -72,7 +72,7 @@ def test_each_line_comes_from_one_of_the_template(lines: list[str]) -> None:
 
 
 def test_faults_name_the_lines_of_the_template() -> None:
-    """A mistake in what a loop made, and what is no YAML, are told with the template's line, and how to see more."""
+    """A mistake in what a loop made, and what is no YAML, are named with the template's line, and how to see more."""
     with pytest.raises(ConfigError) as error:
         parse_config(TEMPLATE.replace("src_lang", "scr_lang"), values=VALUES)
     first, *_, last = str(error.value).split("\n")
@@ -134,7 +134,7 @@ def test_what_a_template_must_not_hold_is_refused(text: str, message: str) -> No
 
 
 def test_every_place_has_a_value_and_every_value_a_place() -> None:
-    """A key without a value is told with its line, a value without a place with the key that was meant."""
+    """A key without a value is reported with its line, a value without a place with the key that was meant."""
     with pytest.raises(ConfigError, match=r"a:2: \{\{src\}\} has no value; set src, or write \{% raw"):
         expanded("seed: 1\nx: {{src}}", path="a")
     with pytest.raises(

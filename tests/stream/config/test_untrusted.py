@@ -49,7 +49,7 @@ def test_no_code_runs_where_user_code_is_refused(text: str, stream_folder: Path,
     "command", [["run", "--limit", 3], ["preview", "--trust"], ["trace", 0, "--trust"], ["audit", "--trust"]]
 )
 def test_code_that_is_trusted_runs(command: list[object], stream_folder: Path, volt_stream: Run) -> None:
-    """`run` runs what the configuration names; the others do if they are told --trust."""
+    """`run` runs what the configuration names; the others do if they are reported --trust."""
     Path("mine.py").write_text("from pathlib import Path\nPath('ran').touch()\ndef mine(fields): return fields\n")
     Path("ours.yaml").write_text(NAMING % CODE)
     volt_stream(command[0], "ours.yaml", *command[1:])

@@ -73,7 +73,7 @@ def test_temperature_one_is_concatenation_and_a_huge_one_is_uniform(sizes: list[
 
 @given(SIZES)
 def test_rounded_shares_lose_no_line(sizes: list[int]) -> None:
-    """Shares in proportion to the lines that are told to twelve digits still give all lines."""
+    """Shares in proportion to the lines that are reported to twelve digits still give all lines."""
     shares = [float(f"{size / sum(sizes):.12g}") for size in sizes]
     assert virtual_size(sizes, shares) == sum(sizes)
 

@@ -78,7 +78,7 @@ def test_a_large_plain_file_is_indexed_in_the_cache(tmp_path: Path) -> None:
     assert len(list((tmp_path / "cache").glob("*.json"))) == 1
 
 
-def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     """Where no index can be kept the error says so and what to do."""
     (tmp_path / "a.gz").write_bytes(gzip.compress(TEXT))
     (tmp_path / "cache").write_bytes(b"")
@@ -87,7 +87,7 @@ def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
 
 def test_a_damaged_copy_is_made_again(tmp_path: Path) -> None:
-    """A byte of a copy that turned is told with the file and what was done; the next opening copies anew."""
+    """A byte of a copy that turned is reported with the file and what was done; the next opening copies anew."""
     path, cache = tmp_path / "a.tsv.gz", tmp_path / "cache"
     path.write_bytes(gzip.compress(TEXT))
     shard = open_text(str(path), split_lines=10, cache=cache)

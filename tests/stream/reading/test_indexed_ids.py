@@ -1,4 +1,4 @@
-"""Indexed ids as sources of streams: the same lines as the same ids in text, in any world, and damage told."""
+"""Indexed ids as sources of streams: the same lines as the same ids in text, in any world, and damage reported."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_a_side_of_ids_goes_with_one_of_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", ["i64", "u32", "u64"])
 def test_ids_beyond_32_bits_are_refused(tmp_path: Path, dtype: str) -> None:
-    """The largest number of 32 bits passes; one more is told with its line."""
+    """The largest number of 32 bits passes; one more is reported with its line."""
     most = int(np.iinfo(np.int32).max)
     good = write_pair(tmp_path / "good", [[1], [most]], dtype)
     assert open_id_shard(f"{good}.bin", split_lines=None, cache=tmp_path / "c").read(0)[0].strings()[1] == str(most)
@@ -184,7 +184,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-def test_damage_is_told_when_a_source_is_opened(tmp_path: Path, kind: str) -> None:
+def test_damage_is_reported_when_a_source_is_opened(tmp_path: Path, kind: str) -> None:
     """A damaged pair stops a stream with its name and what is wrong, or is left out where the policy says so."""
     change, message = FAULTS[kind]
     bad, good = write_pair(tmp_path / "a", LINES, "u16"), write_pair(tmp_path / "b", LINES[:2], "u16")
@@ -208,7 +208,7 @@ def test_the_file_that_is_missing_is_named(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("ending", [".bin", ".idx"])
-def test_files_that_change_while_a_stream_runs_are_told(tmp_path: Path, ending: str) -> None:
+def test_files_that_change_while_a_stream_runs_are_reported(tmp_path: Path, ending: str) -> None:
     """Whichever of the two files changes, reading says so, even where size and time are as they were."""
     prefix = write_pair(tmp_path / "a", LINES, "u16")
     shard = open_id_shard(f"{prefix}.bin", split_lines=9, cache=tmp_path / "cache")
@@ -225,7 +225,7 @@ def test_files_that_change_while_a_stream_runs_are_told(tmp_path: Path, ending: 
 
 
 def test_long_sentences_and_columns_are_refused(tmp_path: Path) -> None:
-    """A sentence of more bytes than max_line is told with its line, also if an index is kept; ids have no columns."""
+    """A sentence of more bytes than max_line is named with its line, also if an index is kept; ids have no columns."""
     prefix = write_pair(tmp_path / "a", LINES, "u16")
     options = {"split_lines": 9, "cache": tmp_path / "cache"}
     open_shard(f"{prefix}.bin", **options, max_line=24)  # type: ignore[arg-type]

@@ -54,7 +54,7 @@ def test_a_pair_is_its_files_side_by_side(
 
 
 def test_a_pair_is_all_its_files(tmp_path: Path) -> None:
-    """Its digest depends on the lines of each file and on the names; a change in any file is told; places are those
+    """Its digest depends on the lines of each file and on the names; a change in any file is reported; places are those
     of the first."""
     pair = {name: write_lines(tmp_path / f"a.{name}", [f"{name} {i}" for i in range(9)]) for name in ("de", "en")}
     shard, turned = open_pair(pair, split_lines=4), open_pair(dict(reversed(pair.items())), split_lines=4)

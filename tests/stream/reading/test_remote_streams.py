@@ -1,4 +1,4 @@
-"""Laws of streams from URLs: the lines and states are those of local files, read by ranges, and changes are told."""
+"""Laws of streams from URLs: the lines and states are those of local files, read by ranges, and changes are named."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_indexed_ids_are_the_same(tmp_path):
     assert pieces[0] == pieces[1] == pieces[2]
 
 
-def test_a_change_is_told(both, tmp_path):
+def test_a_change_is_reported(both, tmp_path):
     """An object that is replaced while the stream runs ends it; a stream that starts anew reads what is there then."""
     source = open_source(Source("a", (f"{both[1]}/a.tsv",), split_lines=100), seed=1, cache=tmp_path / "cache")
     source.shards[0].read(3)
@@ -131,7 +131,7 @@ def test_a_web_server_gives_the_same_lines(both, tmp_path, monkeypatch, ranges):
     assert b"hunter2" not in kept
 
 
-def test_a_server_that_dies_is_told_and_the_stream_goes_on_from_its_state(both, tmp_path, monkeypatch):
+def test_a_server_that_dies_is_reported_and_the_stream_goes_on_from_its_state(both, tmp_path, monkeypatch):
     """One clear error after some tries; a stream made anew, with the server back, continues where it ended."""
     pytest.importorskip("aiohttp", reason="aiohttp is not installed")
     monkeypatch.setattr("volt.stream.reading.text_shard.SMALL", 0)

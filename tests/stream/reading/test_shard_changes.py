@@ -1,4 +1,4 @@
-"""A file that changes after or while it is indexed is told, not read."""
+"""A file that changes after or while it is indexed is reported, not read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from volt.stream.reading.text_shard import TextShard, open_text, split_lines
 @pytest.mark.parametrize("packer", PACKERS)
 @pytest.mark.parametrize("piece", [5, None])
 def test_a_file_that_changes_is_an_error(tmp_path: Path, packer: str, piece: int | None) -> None:
-    """A data file that changes after it was indexed is told, not read."""
+    """A data file that changes after it was indexed is reported, not read."""
     path = tmp_path / "a.tsv"
     path.write_bytes(PACKERS[packer](TEXT))
     shard = open_text(str(path), split_lines=piece, cache=tmp_path / "cache")
@@ -49,7 +49,7 @@ def test_a_file_that_changes_within_its_lines_is_an_error(tmp_path: Path) -> Non
 def test_a_file_that_changes_while_it_is_indexed_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packer: str
 ) -> None:
-    """A file that is still being written when it is indexed is told, and no index of it is kept."""
+    """A file that is still being written when it is indexed is reported, and no index of it is kept."""
     path, cache = tmp_path / "a.tsv", tmp_path / "cache"
     path.write_bytes(PACKERS[packer](TEXT))
 
@@ -67,7 +67,7 @@ def test_a_file_that_changes_while_it_is_indexed_is_an_error(
 
 @pytest.mark.parametrize("packer", ["plain", "gz"])
 def test_an_edit_that_hides_is_noticed(tmp_path: Path, packer: str) -> None:
-    """As many bytes and the old time of change do not hide an edit: the piece that was edited is told, others are
+    """As many bytes and the old time of change do not hide an edit: the piece that was edited is reported, others are
     read, and whoever opens the file anew gets its lines."""
     path, edited, cache = tmp_path / "a.tsv", TEXT.replace(b"line 57\t", b"linE 57\t"), tmp_path / "cache"
     split = 10 if packer == "plain" else None

@@ -108,7 +108,7 @@ def test_folders_globs_and_files_are_found(tmp_path: Path) -> None:
 
 
 def test_sources_without_lines_are_errors(tmp_path: Path) -> None:
-    """No file, no line, or no readable file: each is told with the source's name."""
+    """No file, no line, or no readable file: each is reported with the source's name."""
     write_lines(tmp_path / "empty.tsv", [])
     (tmp_path / "bad.gz").write_bytes(gzip.compress(TEXT)[:-20])
     with pytest.raises(StreamError, match=r"source 'a': .*no file matches"):
@@ -149,6 +149,6 @@ def test_endless_sources_go_on() -> None:
     "options", [{"block_lines": 0}, {"split_lines": 0}, {"epochs": 0}, {"shuffle": "all"}, {"weight": float("nan")}]
 )
 def test_options_out_of_range_are_refused(options: dict[str, object]) -> None:
-    """Sizes below 1, unknown words and weights that are no numbers are told with the source's name."""
+    """Sizes below 1, unknown words and weights that are no numbers are reported with the source's name."""
     with pytest.raises(ConfigError, match="source 'a'"):
         Source("a", ("a.tsv",), **options)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What is wrong in a table is told by file and row, with a remedy; what is told nowhere would be lost silently."""
+"""What is wrong in a table is named by file and row, with a remedy; what is named nowhere would be lost silently."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_row_of_parquet_that_is_unfit_is_named(
 
 
 def test_a_column_that_comes_twice_is_refused(tmp_path: Path) -> None:
-    """Which of the two would be read cannot be told."""
+    """Which of the two would be read cannot be reported."""
     table = pa.Table.from_arrays([pa.array(["x"]), pa.array(["y"])], names=["a", "a"])
     with pytest.raises(StreamError, match=r"t: column 'a' comes 2 times"):
         opened(tmp_path, table, src="a")

@@ -130,7 +130,7 @@ def test_json_lines_may_have_marks_and_other_ends(tmp_path: Path) -> None:
         open_table(str(tmp_path / "b"), {"src": "a"}, split_lines=9, cache=tmp_path / "cache")
 
 
-def test_parquet_files_are_told_what_is_wrong(tmp_path: Path) -> None:
+def test_parquet_files_are_reported_what_is_wrong(tmp_path: Path) -> None:
     """Columns that are not there or of another type, rows with tabs, cut and garbled files; one without fields."""
     path, cache = str(tmp_path / "a.parquet"), tmp_path / "cache"
     rows = {"a": ["x", "y", "z\tz"], "n": [1, 2, 3], "t": [{"de": "x"}] * 3, "l": [[1], [1 << 40], [None]]}
@@ -168,7 +168,7 @@ def test_ids_are_text_as_python_writes_them(values: list[list[int]]) -> None:
     assert column.strings() == [" ".join(map(str, value)) for value in values]
 
 
-def test_rows_that_are_no_lines_are_told(tmp_path: Path) -> None:
+def test_rows_that_are_no_lines_are_reported(tmp_path: Path) -> None:
     """A tab, a line feed, or a value that is missing before another, is found when the row is read, by its index; a
     shard knows whether it has any, and rows that end early are lines."""
     rows = [

@@ -1,4 +1,4 @@
-"""A block's lines pass through its transforms, and each line that is unfit is told by its place, whatever else is."""
+"""A block's lines pass through its transforms, and each line that is unfit is named by its place, whatever else is."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_a_transform_that_fails_on_no_line_by_itself_ends_the_stream(tmp_path: P
     assert "KeyError: 'several'" in error
 
 
-def test_a_transform_that_returns_no_batch_is_told(tmp_path: Path) -> None:
+def test_a_transform_that_returns_no_batch_is_reported(tmp_path: Path) -> None:
     """Every line then fails, with what to do."""
     block = computed(opened(tmp_path, Wrong()))
     assert "transform 'wrong' must return a Batch with an origin for each line" in block.error

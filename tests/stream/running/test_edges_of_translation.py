@@ -114,7 +114,7 @@ def test_lines_before_bad_utf8_come_first(folder: Path, size: int) -> None:
     assert b"".join(got).decode() == "LOW\n\nÉ\n"
 
 
-def test_no_remedy_is_told_that_there_is_not(folder: Path, run: Run) -> None:
+def test_no_remedy_is_reported_that_there_is_not(folder: Path, run: Run) -> None:
     """These commands answer every line, so they cannot skip one."""
     translation("upper")
     done = run("translate-input", "t.yaml", "--task", "t", stdin=b"low\n\xff\n", status=1)

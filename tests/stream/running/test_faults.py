@@ -1,4 +1,4 @@
-"""Every fault of the data, with and without workers: told with its place, or counted; no hang, no process left."""
+"""Every fault of the data, with and without workers: reported with its place, or counted; no hang, no process left."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_shards_follow_the_policy(tmp_path: Path, make: object, message: str, n_
 @WORKERS
 @pytest.mark.parametrize("changed", ["a.0.tsv", "vocab.volt"])
 def test_what_changes_while_the_stream_runs_ends_it(tmp_path: Path, changed: str, n_workers: int) -> None:
-    """A shard or a vocabulary that is replaced is told by name, whatever the policy."""
+    """A shard or a vocabulary that is replaced is reported by name, whatever the policy."""
     vocabulary = tmp_path / "vocab.volt"
     Vocabulary(merges=(("a", "-"),), tokens=("a", "-", "a-", "A")).save(vocabulary)
     source = Source("a", numbered(tmp_path, "a", 60), transforms=(Encode(vocabulary),), block_lines=5)
@@ -94,7 +94,7 @@ def test_what_changes_while_the_stream_runs_ends_it(tmp_path: Path, changed: str
         assert_no_process()
 
 
-def test_an_empty_source_is_told(tmp_path: Path) -> None:
+def test_an_empty_source_is_reported(tmp_path: Path) -> None:
     """A source without a line is an error before anything starts, not a wait."""
     with deadline(10), pytest.raises(StreamError, match=r"source 'a': no line in .*; name other files"):
         stream(Source("a", (write_lines(tmp_path / "a.tsv", []),)), ErrorPolicy("skip"), 2, tmp_path)

@@ -156,7 +156,7 @@ def two(**change: Any) -> list[dict[str, Any]]:
 
 
 def test_only_states_of_one_run_are_merged() -> None:
-    """A rank that is missing or there twice, another world, seed, start or a merged state: refused, and why is told."""
+    """A missing or repeated rank, another world, seed or start, or a merged state is refused, with the reason."""
     states = two()
     merged = merge_states(states)
     assert merged["merged"] == 2

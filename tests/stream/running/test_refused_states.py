@@ -1,4 +1,4 @@
-"""A state of other sources, settings or versions, or one that no stream wrote, is refused, and what differs is told."""
+"""A state of other sources, settings or versions, or one that no stream wrote, is refused by what differs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_state_of_another_configuration_is_refused(make: Make, change: dict[st
 
 
 def test_a_state_of_other_sources_is_refused(make: Make, tmp_path: Path) -> None:
-    """Other lines, block sizes, weights or transforms are told, by source; another path to the same lines is not."""
+    """Other lines, block sizes, weights or transforms are named, by source; another path to the same lines is not."""
     source = Source("d", numbered(tmp_path, "d", 9), block_lines=4)
     state = make([source]).state()
     moved = Source("d", (write_lines(tmp_path / "moved", [f"d-{i}\tD {i}" for i in range(9)]),), block_lines=4)
@@ -50,7 +50,7 @@ def test_a_state_of_other_sources_is_refused(make: Make, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("text", ["{", "[" * 99_999, "[]", '{"format": "other", "version": 1}', '{"n": 3}'])
 def test_what_is_no_state_is_refused(make: Make, tmp_path: Path, text: str) -> None:
-    """A file with anything else is told as such."""
+    """A file with anything else is reported as such."""
     path = tmp_path / "state.json"
     path.write_text(text)
     with pytest.raises(StreamError, match=r"state|JSON"):
@@ -107,7 +107,7 @@ def test_a_state_of_another_version_is_refused(make: Make) -> None:
             make().restore({**state, "version": version})
 
 
-def test_a_state_of_steps_is_told_as_such(make: Make, tmp_path: Path) -> None:
+def test_a_state_of_steps_is_reported_as_such(make: Make, tmp_path: Path) -> None:
     """With the file's name, and what goes on from it."""
     path = tmp_path / "s.json"
     path.write_text('{"format": "volt.steps", "version": 1, "n": 3}')

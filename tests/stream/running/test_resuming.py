@@ -45,7 +45,7 @@ def test_a_stream_goes_on_with_another_number_of_workers(make: Make, before: int
 
 
 def test_a_state_within_the_lines_given(make: Make) -> None:
-    """The state at any earlier line is the one that was there then; what was forgotten or is to come is told."""
+    """The state at any earlier line is the one that was there then; what was forgotten or is to come is reported."""
     stream, states = make(recall=1000), list[dict[str, Any]]()
     for _ in range(200):
         states.append(stream.state())

@@ -140,7 +140,7 @@ WRONG: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("message", WRONG)
-def test_what_is_wrong_is_told_by_name(message: str) -> None:
+def test_what_is_wrong_is_reported_by_name(message: str) -> None:
     """Each with a right checksum."""
     stored = {key: value for key, value in {**STATE.to_json(), **WRONG[message]}.items() if value is not ...}
     with pytest.raises(StreamError, match=re.escape(message)):
@@ -158,7 +158,7 @@ PLACES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("message", PLACES)
-def test_a_place_that_cannot_be_is_told_by_name(message: str) -> None:
+def test_a_place_that_cannot_be_is_reported_by_name(message: str) -> None:
     """Each with a right checksum."""
     stored = STATE.to_json()
     source = {**stored["sources"]["wmt"], **PLACES[message]}

@@ -56,7 +56,7 @@ def test_an_iterator_that_was_overtaken_says_so(make: Make) -> None:
 
 @pytest.mark.parametrize("n_workers", [0, 2])
 def test_two_threads_get_no_line_twice(make: Make, tmp_path: Path, n_workers: int) -> None:
-    """Of two threads that read one stream, each line goes to one of them, and the slower one is told."""
+    """Of two threads that read one stream, each line goes to one of them, and the slower one is reported."""
     source = Source("d", numbered(tmp_path, "d", 3000), epochs=1, block_lines=100)
     lines, message = [list[str](), list[str]()], list[str]()
 
@@ -176,7 +176,7 @@ def test_the_summary_counts(make: Make, tmp_path: Path) -> None:
     ],
 )
 def test_options_out_of_range_are_refused(make: Make, options: dict[str, Any], message: str) -> None:
-    """Unknown words and impossible numbers are told."""
+    """Unknown words and impossible numbers are reported."""
     with pytest.raises(ConfigError, match=message):
         make(**options)
 

@@ -184,7 +184,7 @@ def test_a_byte_order_mark_goes(folder: Path) -> None:
         assert b"".join(translation.input_blocks(read_blocks(str(path)))) == expected
 
 
-def test_a_refused_line_is_told_behind_those_before_it(folder: Path) -> None:
+def test_a_refused_line_is_reported_behind_those_before_it(folder: Path) -> None:
     """With its number and the step, wherever in a block it stands; nothing is left out in silence."""
     translation = Translation(written(folder, "table"), "auto")
     for bad, reason in {
@@ -203,7 +203,7 @@ def test_a_refused_line_is_told_behind_those_before_it(folder: Path) -> None:
 
 
 def test_no_step_changes_the_number_of_lines(tmp_path: Path) -> None:
-    """A function that drops a line, or fails on it, is told with the line; one that draws is left out."""
+    """A function that drops a line, or fails on it, is reported with the line; one that draws is left out."""
     (tmp_path / "own.py").write_text(
         "def some(line):\n    return line if 'x' not in line else None\n"
         "def fails(line):\n    return line[1 // len(line):]\n"
@@ -261,7 +261,7 @@ FAULTS: dict[str, tuple[Any, type[Exception], str]] = {
 
 
 @pytest.mark.parametrize(("call", "kind", "message"), FAULTS.values(), ids=FAULTS)
-def test_what_cannot_be_done_is_told(folder: Path, call: Any, kind: type[Exception], message: str) -> None:
+def test_what_cannot_be_done_is_reported(folder: Path, call: Any, kind: type[Exception], message: str) -> None:
     """With the file and the line where there is one, and what to do."""
     with pytest.raises(kind, match=message):
         call(written(folder, "ids" if "decode" in message else "encode"))

@@ -1,4 +1,4 @@
-"""Lines, files and sources that a stream cannot take: told with their place, or skipped, counted and kept aside."""
+"""Lines, files and sources that a stream cannot take: reported with their place, or skipped, counted and kept aside."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_bounds_of_a_line_are_themselves_allowed() -> None:
 
 
 def test_unfit_lines_are_raised_with_their_place(make: Make, unfit: Source) -> None:
-    """By default the first unfit line that the stream reaches ends it, told by file and line."""
+    """By default the first unfit line that the stream reaches ends it, reported by file and line."""
     single = replace(unfit, shuffle="none")
     with pytest.raises(StreamError, match=r"unfit\.tsv:4: invalid UTF-8: byte 0xe9 at column 4; fix the line"):
         list(make([single]))
@@ -121,7 +121,7 @@ def test_unfit_lines_go_to_quarantine(make: Make, unfit: Source, tmp_path: Path)
 
 
 @pytest.mark.parametrize("path", ["/nowhere/unfit.jsonl", "/dev/full"])
-def test_a_quarantine_that_cannot_be_written_is_told(make: Make, unfit: Source, path: str) -> None:
+def test_a_quarantine_that_cannot_be_written_is_reported(make: Make, unfit: Source, path: str) -> None:
     """No unfit line is lost in silence, on a full disk either."""
     with pytest.raises(OutputError, match="cannot be appended to"):
         list(make([unfit], policy=ErrorPolicy("quarantine", quarantine=path)))
@@ -148,7 +148,7 @@ def test_a_file_that_changes_ends_the_stream(make: Make, tmp_path: Path) -> None
         list(stream)
 
 
-def test_a_source_whose_lines_are_all_filtered_is_told(make: Make, tmp_path: Path) -> None:
+def test_a_source_whose_lines_are_all_filtered_is_reported(make: Make, tmp_path: Path) -> None:
     """An endless stream of nothing is an error, not a hang."""
     source = Source("d", numbered(tmp_path, "d", 40), 1.0, (Drop(1.0),), block_lines=10)
     for n_workers in (0, 2):
@@ -204,7 +204,7 @@ def test_unfit_lines_are_not_written_to_what_is_read(make: Make, unfit: Source, 
     assert (Path(unfit.paths[0]).read_bytes(), model.read_bytes()) == before
 
 
-def test_why_no_line_passes_is_told(tmp_path: Path) -> None:
+def test_why_no_line_passes_is_reported(tmp_path: Path) -> None:
     """Where lines are skipped because they are unfit, an epoch without a line says so, with the commonest reason."""
     path = write_lines(tmp_path / "a.tsv", ["one field"] * 3)
     stream = Stream([Source("a", (path,), checks=Checks(min_fields=2))], policy=ErrorPolicy("skip"))

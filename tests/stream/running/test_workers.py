@@ -42,7 +42,7 @@ def wait_until_gone(found: list[int]) -> None:
 
 @pytest.mark.parametrize("start_method", STARTS)
 def test_a_killed_worker_ends_the_stream(tmp_path: Path, start_method: str) -> None:
-    """SIGKILL of any worker is told with the signal, promptly, and the other workers end too."""
+    """SIGKILL of any worker is reported with the signal, promptly, and the other workers end too."""
     source = Source("a", numbered(tmp_path, "a", 50), 1.0, (Same(),), block_lines=2)
     with deadline(30), Stream([source], n_workers=2, start_method=start_method) as stream:  # type: ignore[arg-type]
         list(islice(stream, 10))
@@ -72,7 +72,7 @@ def test_a_stream_goes_on_after_a_worker_was_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("start_method", STARTS)
-def test_a_worker_that_ends_itself_is_told(tmp_path: Path, start_method: str) -> None:
+def test_a_worker_that_ends_itself_is_reported(tmp_path: Path, start_method: str) -> None:
     """A transform that ends the process gives its status."""
     source = Source("a", numbered(tmp_path, "a", 50), 1.0, (Die(3),))
     with deadline(30), Stream([source], n_workers=2, start_method=start_method) as stream:  # type: ignore[arg-type]
@@ -194,7 +194,7 @@ class Unpicklable:
         raise TypeError("no")
 
 
-def test_what_cannot_be_sent_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_sent_is_reported(tmp_path: Path) -> None:
     """A transform that cannot be pickled fails at once, with a way out."""
     with deadline(30):
         stream = Stream([Source("a", numbered(tmp_path, "a", 5), 1.0, (Unpicklable(),))], n_workers=1)  # type: ignore[arg-type]

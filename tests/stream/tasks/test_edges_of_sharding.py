@@ -1,4 +1,4 @@
-"""Shards made anew beside others, on full disks and among damaged files: nothing is lost, and what is told is so."""
+"""Shards made anew beside others, on full disks and among damaged files: nothing is lost, and what is named is so."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_a_run_that_stops_while_new_shards_take_their_places_goes_on(
     assert bytes_of(tmp_path / "s") == bytes_of(tmp_path / "t")
 
 
-def test_a_damaged_shard_is_told_with_its_remedy(tmp_path: Path, task: Task) -> None:
+def test_a_damaged_shard_is_reported_with_its_remedy(tmp_path: Path, task: Task) -> None:
     """Of the size that it had, so that a manifest cannot tell; other files get no such advice."""
     [made] = shard([task], tmp_path / "s")
     path = Path(made.paths[2])
@@ -135,7 +135,7 @@ def test_a_damaged_shard_is_told_with_its_remedy(tmp_path: Path, task: Task) -> 
     assert "volt shard" not in str(error.value)
 
 
-def test_a_long_line_is_told_once(tmp_path: Path) -> None:
+def test_a_long_line_is_reported_once(tmp_path: Path) -> None:
     """The advice is not repeated when the task is named."""
     with pytest.raises(CorpusError) as error:
         shard([mono_task(tmp_path, {"a": b"x" * 99})], tmp_path / "s", max_line=20)
@@ -167,7 +167,7 @@ def test_a_byte_order_mark_alone_is_no_line(tmp_path: Path) -> None:
         shard([Task("auto", "mono", (Input("i", files[:1]),))], tmp_path / "t")
 
 
-def test_a_lost_manifest_is_told(tmp_path: Path, task: Task) -> None:
+def test_a_lost_manifest_is_reported(tmp_path: Path, task: Task) -> None:
     """Shards without it may be anybody's: nothing is written over, and the error says what may be missing."""
     shard([task], tmp_path / "s")
     (tmp_path / "s" / "de_en" / "manifest.json").unlink()

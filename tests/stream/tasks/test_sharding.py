@@ -149,7 +149,7 @@ def test_bad_inputs_are_named(tmp_path: Path, texts: dict[str, bytes], kind: typ
     assert not (tmp_path / "shards").exists()
 
 
-def test_sides_of_different_lengths_are_told(tmp_path: Path) -> None:
+def test_sides_of_different_lengths_are_reported(tmp_path: Path) -> None:
     """With both numbers and both names, be it by one line at the end; nothing is written, of no task."""
     good = mono_task(tmp_path, {"good": b"x\n"})
     task = pair_task(tmp_path, {"a": 5})
@@ -162,7 +162,7 @@ def test_sides_of_different_lengths_are_told(tmp_path: Path) -> None:
     assert not (tmp_path / "shards").exists()
 
 
-def test_wrong_arguments_are_told(tmp_path: Path) -> None:
+def test_wrong_arguments_are_reported(tmp_path: Path) -> None:
     """Unknown tasks, tasks without inputs or sides, names that no folder can have, packings and numbers."""
     task = mono_task(tmp_path, {"a": b"x\n"})
     for call, kind, message in (

@@ -49,7 +49,7 @@ def test_inputs_may_be_gone_touched_or_elsewhere(tmp_path: Path, task: Task) -> 
 
 
 @pytest.mark.parametrize("shares", [False, True])
-def test_stale_shards_are_told(tmp_path: Path, task: Task, shares: bool) -> None:
+def test_stale_shards_are_reported(tmp_path: Path, task: Task, shares: bool) -> None:
     """An input with another text, of the same size or another; also for a task that shares it."""
     asked = Task("other", "para", (), shares="de_en") if shares else task
     write(tmp_path / "a.src", numbered("a SRC", 9))
@@ -73,7 +73,7 @@ def test_shards_of_another_task_are_stale(tmp_path: Path, task: Task) -> None:
     assert read_manifest(tmp_path / "shards", replace(task, n_shards=None)).counts == (7, 6)
 
 
-def test_damage_is_told(tmp_path: Path, task: Task) -> None:
+def test_damage_is_reported(tmp_path: Path, task: Task) -> None:
     """A missing or cut file, a manifest that was edited, is none, or of another version, and one that is not there."""
     folder = tmp_path / "shards" / "de_en"
     (folder / "00001.tgt.zst").write_bytes(b"cut")

@@ -187,7 +187,7 @@ def test_inputs_are_not_written_over(tmp_path: Path) -> None:
     assert Path(made.paths[0]).read_bytes() == b"x\n"
 
 
-def test_an_input_that_changes_meanwhile_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_input_that_changes_meanwhile_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is finished that is not of one text."""
     task, looked = mono_task(tmp_path, {"a": numbered("a", 9)}), shard_writing._plan
 

@@ -1,4 +1,4 @@
-"""What is wrong with the tasks of a configuration is told with its line and what to do, and all of it at once."""
+"""What is wrong with the tasks of a configuration is reported with its line and what to do, and all of it at once."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("text", "line", "message"), FAULTS.values(), ids=FAULTS.keys())
-def test_every_fault_is_told_with_its_line(text: str, line: int, message: str) -> None:
+def test_every_fault_is_reported_with_its_line(text: str, line: int, message: str) -> None:
     """One mistake gives one message, with file, line and remedy."""
     with pytest.raises(ConfigError) as error:
         parse_config(text)
@@ -119,8 +119,8 @@ def test_every_fault_is_told_with_its_line(text: str, line: int, message: str) -
     assert "\n" not in str(error.value)
 
 
-def test_faults_of_tasks_are_told_together() -> None:
-    """Several mistakes are told in the order of their lines, those of transforms also where a key is unknown."""
+def test_faults_of_tasks_are_reported_together() -> None:
+    """Several mistakes are reported in the order of their lines, those of transforms also where a key is unknown."""
     text = (
         task("wieght: 2\n    transforms: [lwer]")
         + "  t: {type: mono, inputs: {i: {mono: a}}, transforms: [lower: [x]]}\n"

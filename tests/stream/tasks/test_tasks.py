@@ -236,7 +236,7 @@ def test_linear_schedules_move_shares_and_say_so() -> None:
 
 
 def test_a_tab_in_lines_with_one_side_is_a_fault(tmp_path: Path) -> None:
-    """A mono line is one field: a tab would make two of it, and is told with its place."""
+    """A mono line is one field: a tab would make two of it, and is reported with its place."""
     write_lines(tmp_path / "a", ["x", "y\tz"])
     (tmp_path / "s.yaml").write_text("tasks: {t: {type: mono, inputs: {i: {mono: a}}, shuffle: none}}")
     with (

@@ -52,7 +52,7 @@ def test_choice_keeps_the_order_whatever_variants_drop_or_repeat(numbers: list[i
 
 
 def test_a_fault_inside_a_choice_names_the_line_of_the_whole_batch() -> None:
-    """LineFault of a nested transform is told by the index in the batch that the choice was given."""
+    """LineFault of a nested transform is reported by the index in the batch that the choice was given."""
     choice = Choice((Variant(1.0, (Repeat(n=2), Lower(fields=(2,)))),))
     with pytest.raises(LineFault) as fault:
         apply(choice, [["a", "b"], ["c"], ["d", "e"]])

@@ -123,7 +123,7 @@ def test_documents_of_ids() -> None:
 
 
 def test_documents_need_their_fields() -> None:
-    """A line without the field of the id is unfit, and told as such."""
+    """A line without the field of the id is unfit, and reported as such."""
     with pytest.raises(LineFault) as fault:
         apply(Documents(), [["a", "b", "x"], ["a", "b"]])
     assert fault.value.reasons == {1: "field 3 is missing: the line has 2 fields (fields count from 1)"}

@@ -1,4 +1,4 @@
-"""Functions of users at the edge: asynchronous ones, and results that cannot be; where the fault lies is told."""
+"""Functions of users at the edge: asynchronous ones, and results that cannot be; where the fault lies is reported."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_a_file_that_ends_the_process_is_refused(tmp_path: Path, call: str) -> N
 
 @pytest.mark.parametrize("options", [{}, {"time_limit": 30.0}, {"n_workers": 1}])
 def test_a_function_that_ends_the_process_is_a_fault(tmp_path: Path, options: dict[str, Any]) -> None:
-    """os._exit in a function is told as sys.exit is, with the line of the source and of the function."""
+    """os._exit in a function is reported as sys.exit is, with the line of the source and of the function."""
     error_text = r"a\.tsv:\d: user: ends: SystemExit: os\._exit\(0\) \(.*mine\.py:20\)"
     stream = Stream.from_config(stream_of(tmp_path, "ends"), start_method="fork", **options)
     with deadline(30), stream, pytest.raises(StreamError, match=error_text):
@@ -230,7 +230,7 @@ def test_a_function_that_ends_the_process_is_a_fault(tmp_path: Path, options: di
 
 
 def test_a_time_limit_holds_without_workers(tmp_path: Path) -> None:
-    """Python code that takes longer, or kills its process, ends the run; the source, the step and the end are told."""
+    """Python code that takes longer, or kills its process, ends the run; the source, the step and the end are named."""
     error_text = {
         "late": "transform 'user' has taken more than 0.5 seconds",
         "from_c": "transform 'user': worker process",

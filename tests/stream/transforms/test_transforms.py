@@ -122,7 +122,7 @@ def test_a_named_field_that_is_missing_is_a_fault_of_the_line() -> None:
     ],
 )
 def test_there_is_no_field_0(make: Callable[[], object], option: str) -> None:
-    """Fields count from 1: a 0 is refused wherever a field is named, and the option is told."""
+    """Fields count from 1: a 0 is refused wherever a field is named, and the option is reported."""
     with pytest.raises(ConfigError, match=f"^{option}: 0; fields count from 1"):
         make()
 

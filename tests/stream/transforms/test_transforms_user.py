@@ -1,4 +1,4 @@
-"""The user's own functions: what they may take and return, and what is told when they fail."""
+"""The user's own functions: what they may take and return, and what is reported when they fail."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def test_an_empty_list_of_lines_drops_the_line(user: Make) -> None:
 
 
 def test_an_error_names_the_lines_and_the_place_in_the_file(user: Make, tmp_path: Path) -> None:
-    """Each line for which the function raises is told, with the error and the line of the user's file."""
+    """Each line for which the function raises is reported, with the error and the line of the user's file."""
     with pytest.raises(LineFault) as fault:
         run(user("fails"), ["a", "b", "c", "b\tx"])
     assert sorted(fault.value.reasons) == [1, 3]
@@ -279,8 +279,8 @@ def test_what_is_printed_goes_to_stderr(user: Make, capsys: pytest.CaptureFixtur
         other = threading.Thread(target=print, args=["data"])
         other.start()
         other.join()
-        sys.stdout.write("told\n")
-    assert capsys.readouterr() == ("data\n", "told\n")
+        sys.stdout.write("shown\n")
+    assert capsys.readouterr() == ("data\n", "shown\n")
 
 
 def test_printing_is_put_right_whichever_thread_ends_first(capsys: pytest.CaptureFixture[str]) -> None:
