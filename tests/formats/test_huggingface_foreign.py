@@ -207,7 +207,7 @@ def test_only_named_tokens_have_roles(tmp_path: Path) -> None:
 REFUSED = [
     ({"normalizer": {"type": "NFD"}}, "the normalizer NFD is not NFC"),
     ({"normalizer": {"type": "BertNormalizer"}}, "the normalizer BertNormalizer"),
-    ({"pre_tokenizer": None}, "no pre_tokenizer: words contain spaces"),
+    ({"pre_tokenizer": None}, "no pre_tokenizer, but VOLT's words contain no spaces"),
     ({"pre_tokenizer": {"type": "UnicodeScripts"}}, "UnicodeScripts"),
     ({"pre_tokenizer": split("a*?")}, "lazy quantifier.*VOLT cannot cut by this pattern"),
     ({"pre_tokenizer": split("ab", "MergedWithNext")}, "'ab' that is MergedWithNext.*one character"),

@@ -226,7 +226,7 @@ def test_tekken_is_read_with_all_that_it_says(tmp_path: Path) -> None:
         ({"config": {"pattern": "(?=a)", "default_vocab_size": 288, "default_num_special_tokens": 30}}, "pattern"),
         ({"vocab": 3}, "'vocab' is missing or not a list"),
         ({"vocab": [{"rank": 0, "token_bytes": "?"}] * 300}, "vocab, row 1: found"),
-        ({"special_tokens": [{"rank": 0}]}, "'special_tokens' is not a list"),
+        ({"special_tokens": [{"rank": 0}]}, "'special_tokens' does not list ranks"),
         ({"special_tokens": [{"rank": 0, "token_str": "<SPECIAL_3>"}]}, "each once"),
     ],
 )

@@ -297,7 +297,7 @@ def test_an_unknown_run_is_one_in_the_library(tmp_path):
         ({"marker": "suffix", "merges": (), "tokens": ("▁",)}, "which ends words"),
         ({"merges": (), "tokens": ("lo",), "whole_words": True}, "does not look words up"),
         ({"pretokenizer": PreTokenizer("metaspace")}, "the marker none"),
-        ({"pretokenizer": PreTokenizer("gpt2"), "marker": "none"}, "the pretokenizer metaspace"),
+        ({"pretokenizer": PreTokenizer("gpt2"), "marker": "none"}, "metaspace and the marker none"),
         ({"special": SpecialTokens(user=("a▁b",))}, "another spelling"),
         ({"merges": (("<", "s"), ("<s", ">")), "tokens": ("<",)}, "rename the special token"),
         ({"merges": (), "tokens": ("\0",)}, r"U\+0000"),

@@ -274,8 +274,8 @@ class SampleFormat:
         bad = frame_ids(output.data, output.starts, sizes, head, tail, most, out)
         if bad >= 0:
             ids = out[offsets[bad] + len(head) : offsets[bad + 1] - len(tail)]
-            message = f"{place(bad)}: the id {ids[(ids < 0) | (ids >= most)][0]} in field {quoted(name)}"
-            raise StreamError(f"{message} is not in its vocabulary, which has 0 to {most - 1:,}; name the right one")
+            fault = f"the id {ids[(ids < 0) | (ids >= most)][0]} in field {quoted(name)} is not in its vocabulary"
+            raise StreamError(f"{place(bad)}: {fault}, which has 0 to {most - 1:,}; name the vocabulary that made it")
         return Encoded(frozen(out), offsets)
 
     def _ids(self, name: str, column: Column, place: Place) -> Column:

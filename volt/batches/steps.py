@@ -115,7 +115,8 @@ class Steps:
 
     def _check(self, window: Size) -> None:
         if self.world > 1 and self.stream.world > 1:
-            raise ConfigError(f"world is {self.world}, but the stream has ranks; give Steps a stream of all lines")
+            fault = f"world is {self.world}, but the stream is already one of {self.stream.world} ranks"
+            raise ConfigError(f"{fault}; give Steps a stream of all lines, or world=1")
         if isinstance(self.rule, ByPacks) and len(names := [*self.format.vocabularies]) > 1:
             raise ConfigError(f"samples of {', '.join(names)} are not packed, only samples of one field; give ByTokens")
         if window == "epoch":

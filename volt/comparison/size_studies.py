@@ -231,8 +231,7 @@ def _argmax(curve: EntropyCurve, sizes: Sequence[int], over: str, length: str) -
     at = np.array(sizes) - curve.sizes[0]
     values = muv(curve.entropies[at], curve.sizes[at])
     index = int(np.argmax(values))
-    on_edge = index in (0, len(values) - 1)
-    return Argmax(over, sizes[0], length, sizes[index + 1], float(values[index]), on_edge)
+    return Argmax(over, sizes[0], length, sizes[index + 1], float(values[index]), index in (0, len(values) - 1))
 
 
 def _grid_rows(

@@ -62,8 +62,7 @@ class Position:
         is_new = self.until is None or self.is_over
         until = self.until if not is_new else None if length is None else self.n + length
         world = self.world if self.skip else world  # skipped steps are of the former number of ranks
-        skip = self.skip + (worker or (0, 1))[0]
-        return replace(self, skip=skip, world=world, until=until, worker=worker)
+        return replace(self, skip=self.skip + (worker or (0, 1))[0], world=world, until=until, worker=worker)
 
     def to_json(self) -> dict[str, Any]:
         result = {"version": VERSION, **asdict(self)}

@@ -114,4 +114,4 @@ def _losses(
     elif output.special.control and not flags:
         yield FINDS_OTHERS
     if lacking := next((token for token in flags if token not in output.ids), None):
-        yield f"The folder names {lacking} without an id; transformers gives it the next: import it as a special token."
+        yield f"The folder names {lacking} without an id, so transformers adds one; import it as a special token."

@@ -169,7 +169,7 @@ def _order(base: Vocabulary, names: Sequence[str]) -> tuple[str, ...]:
 def _base(path: Path, merges: Path | None) -> Vocabulary:
     """Return a vocabulary with the merges, and a VOLT vocabulary's settings."""
     if merges is None:
-        what = "lists tokens without merges; name the codes, sentencepiece model or VOLT vocabulary that has them with"
+        what = "lists tokens without merges; import it with a vocabulary, codes or sentencepiece model that has them:"
         raise VocabularyError(f"{path}: {what}", hint={"merges": "FILE"})
     if merges.is_file() and merges.read_bytes()[:7] == b'{"volt"':
         return Vocabulary.load(merges)

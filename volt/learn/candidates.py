@@ -135,8 +135,7 @@ class Candidates:
 
     def sizes_after(self) -> Longs:
         """Return the size after 0, 1, 2, … merges, (n_merges + 1,) int64."""
-        output = np.maximum.accumulate(np.concatenate([[self.n_atoms - 1], self.results]))
-        return output.astype(np.int64) + 1
+        return np.maximum.accumulate(np.concatenate([[self.n_atoms - 1], self.results])).astype(np.int64) + 1
 
     def merges_at(self, size: int) -> int:
         """Return how many merges make a vocabulary of this size. Raises CandidateError if it is out of range.

@@ -54,8 +54,7 @@ class Normalizer:
     @property
     def name(self) -> str:
         """The name that a vocabulary stores and `parse` reads."""
-        parts = [self.form] * (self.form != "none") + ["lowercase"] * self.lowercase
-        return "+".join(parts) or "none"
+        return "+".join([self.form] * (self.form != "none") + ["lowercase"] * self.lowercase) or "none"
 
     def apply(self, expr: pl.Expr) -> pl.Expr:
         """Normalise a String expression.

@@ -202,5 +202,5 @@ def test_the_n_best_of_a_sentencepiece_model(tmp_path: Path) -> None:
     assert [list(one.pieces) for one in found] == processor.nbest_encode("lowest", nbest_size=4, out_type=str)
     assert {"".join(one.pieces) for one in found} == {"▁lowest"}
     assert segmenter.characters("low") == ("▁", "l", "o", "w")
-    with pytest.raises(VocabularyError, match="bpe: no unigram model"):
+    with pytest.raises(VocabularyError, match="bpe: not a unigram model"):
         read_sentencepiece_segmenter(tmp_path / "bpe")

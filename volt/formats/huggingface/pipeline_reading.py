@@ -125,7 +125,8 @@ def _unmarked(step: Json) -> Json | None:
         return step
     if step.get("type") == "Split" and isinstance(text, str):
         return None if " " in text else step | {"pattern": {"String": text.replace(PREFIX, " ")}}
-    raise VocabularyError(f"{step.get('type')} cuts text whose spaces are '▁' already; give a sentencepiece model")
+    what = f"{step.get('type')} splits text whose spaces are '▁' already, which VOLT cannot"
+    raise VocabularyError(f"{what}; give the tokenizer's sentencepiece model, if it has one")
 
 
 def _uncut(vocab: Iterable[str], *, splits: bool, starts: bool) -> str:
@@ -140,7 +141,9 @@ def _uncut(vocab: Iterable[str], *, splits: bool, starts: bool) -> str:
 
 def _read_cut(cuts: Sequence[Json], vocab: Iterable[str], added: Sequence[str]) -> str:
     if not cuts:
-        raise VocabularyError("no pre_tokenizer: words contain spaces; add one, such as ByteLevel or Metaspace")
+        raise VocabularyError(
+            "no pre_tokenizer, but VOLT's words contain no spaces; add one, such as ByteLevel or Metaspace"
+        )
     name = cut_name(cuts, isolated=added)
     cut = PreTokenizer(name)
     if not cut.keeps_spaces or cut.is_bytes:
@@ -328,7 +331,7 @@ def refuse(model: Json, data: Json, scheme: Scheme) -> None:
     is_split = any(cut.get("type") == "Metaspace" and cut.get("split", True) for cut in cuts)
     keeps_spaces = name != "whitespace" and not name.startswith(("metaspace", "bytes", "regex:", "matches:"))
     if falls_back and scheme.marker == "suffix":
-        raise VocabularyError("the bytes of an unknown last character end in the suffix; unset byte_fallback")
+        raise VocabularyError("the bytes of an unknown last character end in the suffix; set byte_fallback to false")
     if falls_back and name.startswith("bytes") and not model["vocab"].keys() >= set(ALPHABET):
         what = "byte_fallback, and ByteLevel whose letters are not all tokens"
         raise VocabularyError(f"{what}: VOLT cannot do both; train a tokenizer with all 256 letters")

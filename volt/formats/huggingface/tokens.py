@@ -250,7 +250,8 @@ def order_of(ids: Mapping[str, int], reserved: Sequence[str], tokens: Sequence[s
     for token, number in ids.items():
         if not 0 <= number < MOST_IDS:  # rows of unused ids would fill the memory
             result = str(number) if number.bit_length() < 64 else f"of {number.bit_length():,} bits"
-            raise VocabularyError(f"{quoted(token)} has the id {result}; ids are below {MOST_IDS:,}; export it again")
+            what = f"the token {quoted(token)} has the id {result}, but ids are below {MOST_IDS:,}"
+            raise VocabularyError(f"{what}; download or export the file again")
     retained = {*reserved, *tokens}
     order = [""] * (1 + max(ids.values(), default=-1))
     for token, number in ids.items():

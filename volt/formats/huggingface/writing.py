@@ -113,7 +113,8 @@ def _refuse(vocabulary: Vocabulary) -> None:
     cut, marker = vocabulary.pretokenizer, vocabulary.marker
     refuse_scaffolding(vocabulary, "tokenizers")
     if lost := [atom for atom in vocabulary.atoms if atom not in vocabulary.ids]:
-        raise VocabularyError(f"merges use {lost[0]!r}, one of {len(lost):,} missing tokens; add them")
+        what = f"merges use {lost[0]!r}, which is not a token ({len(lost):,} characters in all)"
+        raise VocabularyError(f"{what}; add these characters to the tokens, or remove their merges")
     if any(split.from_end for split in cut.splits):
         what = f"the pre-tokenizer {quoted(cut.name, 200)} reads text from its end, which tokenizers cannot do"
         raise VocabularyError(f"{what}; count with another pattern, such as digits3")

@@ -51,8 +51,7 @@ class CharacterSet:
         return cls.between(character, character)
 
     def holds(self, codes: NDArray[Any]) -> NDArray[np.bool_]:
-        n_edges = np.searchsorted(np.array(self.edges, np.int64), codes, side="right")
-        return np.asarray(n_edges % 2 == 1)
+        return np.asarray(np.searchsorted(np.array(self.edges, np.int64), codes, side="right") % 2 == 1)
 
     def __contains__(self, character: str) -> bool:
         return bool(self.holds(np.array(ord(character))))

@@ -92,8 +92,7 @@ class Splitter:
     def split(self, text: str) -> list[str]:
         """Return the pre-tokens of a text. Raises CorpusError if it contains a lone surrogate."""
         data = check_text(text).encode()
-        starts = np.append(0, self.ends(data)).tolist()
-        return [data[start:end].decode() for start, end in pairwise(starts)]
+        return [data[start:end].decode() for start, end in pairwise([0, *self.ends(data).tolist()])]
 
     def ends(self, data: bytes) -> NDArray[np.int64]:
         r"""Return where the pre-tokens of UTF-8 text end, (n_words,) int64, in bytes. Other bytes count as U+FFFD."""
