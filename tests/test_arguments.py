@@ -54,7 +54,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: ENCODER.encode_offsets(b"low"), "line is b'low' (bytes); did you mean line.decode()?"),
     (lambda: ENCODER.encode("low", dropout="0.1", seed=1), "dropout is '0.1' (str); give a number"),
     (lambda: ENCODER.encode("low", dropout=NAN, seed=1), "dropout is nan; give a probability from 0 to 1"),
-    (lambda: ENCODER.encode("low", dropout=0.1, seed=-1), "dropout draws at random: give a seed"),
+    (lambda: ENCODER.encode("low", dropout=0.1, seed=-1), "dropout draws at random: a seed is"),
     (lambda: ENCODER.encode("low", dropout=0.1, seed=1.5), "seed is 1.5 (float); give a whole number"),
     (lambda: ENCODER.encode_bytes("low"), "text is 'low' (str); did you mean encode_bytes(text.encode())?"),
     (lambda: ENCODER.encode_text(None), "text is None; give bytes"),

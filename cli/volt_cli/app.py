@@ -20,7 +20,6 @@ import typer
 from typer.exceptions import TyperException
 
 from volt.errors import ConfigError, VoltError, shown_path
-from volt.files.limits import LongLineError
 from volt_cli import commands
 from volt_cli.binarize import binarize
 from volt_cli.compare import compare
@@ -103,8 +102,6 @@ def main() -> None:
         status = _report_usage(error)
     except VoltError as error:
         text = with_options(error.text(as_option))
-        if isinstance(error, LongLineError):
-            text = text.replace("raise max_line", "raise --max-line")
         status = _report(text, 2 if isinstance(error, ConfigError) else 1)
     except KeyboardInterrupt:
         status = 130

@@ -19,6 +19,7 @@ Lilith 11
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, is_dataclass
@@ -105,10 +106,17 @@ def as_option(argument: str, value: object) -> str:
 
 
 def with_options(message: str) -> str:
-    """Return the library's advice on exports in words of the command line."""
+    """Return the library's advice in words of the command line, where it is not a hint."""
     for advice, option in (
         ("export it closed", "add --closed"),
         ("requires a file of merges", "requires --merges FILE"),
+        ("raise max_line", "raise --max-line"),
+        (
+            "then trust it (user_code)",
+            "then " + ("remove --no-user-code" if "--no-user-code" in sys.argv else "add --trust"),
+        ),
+        ("has no value; set ", "has no value; give --set "),
+        ("; find one on your corpus", "; find one with `volt search CORPUS -o NAME.volt`"),
     ):
         message = message.replace(advice, option)
     return message

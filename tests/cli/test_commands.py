@@ -93,7 +93,10 @@ def test_dropout_is_repeatable_and_needs_a_seed(run: Run) -> None:
     first, second = (run(*options, "--seed", "7", "corpus.txt").stdout for _ in range(2))
     assert first == second
     assert first != run(*options, "--seed", "8", "corpus.txt").stdout
-    assert b"give a seed, a whole number from 0 up (it is None)\n" in run(*options, "corpus.txt", status=2).stderr
+    assert (
+        b"a seed is a whole number from 0 up, not None; encode with --seed 1\n"
+        in run(*options, "corpus.txt", status=2).stderr
+    )
 
 
 def test_user_tokens_are_never_split(run: Run) -> None:

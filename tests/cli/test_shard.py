@@ -85,7 +85,7 @@ def test_what_is_wrong_is_reported(folder: Path, run: Run) -> None:
         ([*given, "-o", ""], 2, "is empty; name a folder"),
         ([*given, "--task", "nowhere"], 2, "no task 'nowhere'; there are de_en, auto_en, other"),
         ([*given, "--compress", "xz"], 2, "--compress"),
-        (["shard", "stream.yaml"], 2, "stream.yaml:4: {{b}} has no value; set b"),
+        (["shard", "stream.yaml"], 2, "stream.yaml:4: {{b}} has no value; give --set b"),
         ([*given, "--task", "de_en"], 1, "a.src has 30 lines, a.tgt has 29 lines; source and target need equally many"),
         ([*given, "--max-line", "5", "--task", "auto_en"], 1, "cut it, or raise --max-line"),
     ):  # fmt: skip

@@ -72,10 +72,10 @@ def test_errors_name_options(run: Run, tmp_path: Path) -> None:
     """An error on the command line names the option that fixes it."""
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
     assert b"pass --encoding-errors replace" in run("search", "latin.txt", status=1).stderr
-    assert b"lower min_pair_count" in run("search", "corpus.txt", "--min-pair-count", "9999", status=1).stderr
+    assert b"learn with --min-pair-count 1" in run("search", "corpus.txt", "--min-pair-count", "9999", status=1).stderr
     few = run("search", "corpus.txt", "--sizes", "12:900:1", "--candidates", "5", status=1).stderr
     assert b"learn more with --candidates " in few
-    assert b"find one on your corpus" in run("inspect", "-m", "corpus.txt", status=1).stderr
+    assert b"find one with `volt search CORPUS" in run("inspect", "-m", "corpus.txt", status=1).stderr
 
 
 def test_a_normalizer_is_named_in_any_case(run: Run) -> None:

@@ -160,7 +160,7 @@ def test_a_wrong_configuration_is_refused(volt_stream: Run, config: Path, name: 
         (["b.yaml", *SET, "--rank", 1], "rank 1 of world 1"),
         (["b.yaml", *SET, "--world", 0], "'--world'"),
         (["b.yaml", *SET, "-n", 0], "'--steps'"),
-        (["b.yaml"], "{{tag}} has no value; set tag, or"),
+        (["b.yaml"], "{{tag}} has no value; give --set tag, or"),
         (["no.yaml"], "no.yaml: cannot be read: no such file or directory; check the path"),
         (["b.yaml", *SET, "--resume"], "--resume needs --state; name the file to continue from"),
         (["b.yaml", *SET, "--state", "-"], "--state -: stdout is for the report; name a file"),

@@ -83,7 +83,7 @@ def test_the_schema_shows_what_a_template_becomes(volt_stream: Run, tasks: Path)
 
 
 FAULTS = {
-    "a missing key": (["run", "tasks.yaml"], "tasks.yaml:2: {{weight}} has no value; set weight, or"),
+    "a missing key": (["run", "tasks.yaml"], "tasks.yaml:2: {{weight}} has no value; give --set weight, or"),
     "another key": (["run", "tasks.yaml", "--set", "weigth=1"], "'weigth' is not used: the file has no {{weigth}}"),
     "no value": (["run", "tasks.yaml", "--set", "weight"], "--set weight: gives no value; write --set weight=VALUE"),
     "no key": (["run", "tasks.yaml", "--set", "=3"], "--set =3: '' is not a key; give a word before ="),

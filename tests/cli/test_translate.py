@@ -65,7 +65,7 @@ FAULTS = {
         "tasks.yaml:1: sources.wmt: is a source, and no task 'wmt'; choose from de_en, dev",
     ),
     "no task": ([*INPUT[:-1]], 2, "Missing option '--task'"),
-    "no value": (["translate-input", "tasks.yaml", "--task", "dev"], 2, "{{src}} has no value; set src, or"),
+    "no value": (["translate-input", "tasks.yaml", "--task", "dev"], 2, "{{src}} has no value; give --set src, or"),
     "no file": ([*INPUT, "dev", "none.txt"], 1, "none.txt: no such file; check the path"),
     "over its input": ([*INPUT, "dev", "corpus.txt", "-o", "corpus.txt"], 2, "would be written over corpus.txt"),
     "over the configuration": ([*INPUT, "dev", "-o", "tasks.yaml"], 2, "would be written over tasks.yaml"),
@@ -104,7 +104,7 @@ def test_python_files_run_only_when_trusted(config: Path, run: Run) -> None:
         "[user: {file: own.py, function: twice, takes: line}]}}"
     )
     command = ("translate-input", "own.yaml", "--task", "t")
-    assert b"would run the code in own.py; read it, then trust it" in run(*command, status=2).stderr
+    assert b"would run the code in own.py; read it, then add --trust" in run(*command, status=2).stderr
     assert run(*command, "--trust", stdin=b"a\n").stdout == b"a a\n"
 
 

@@ -170,8 +170,7 @@ class ByPacks:
         n = max(0, len(packs) - 2 * world + 1) // (self.rows * world) * self.rows * world
         starts = packs.ends - np.diff(packs.ends, prepend=0)
         filled = np.add.reduceat(packs.segments.sizes, starts)
-        has_old = np.minimum.reduceat(packs.segments.rows, starts) < n_old
-        return np.sort(np.lexsort((-filled, ~has_old))[:n])
+        return np.sort(np.lexsort((-filled, np.minimum.reduceat(packs.segments.rows, starts) >= n_old))[:n])
 
     def check(self, pad_to_multiple: int = 1) -> None:
         """Accept any multiple, as all rows have one length."""

@@ -168,5 +168,4 @@ def pack(
     numbers = turns(n_packs, shuffle, "pack", "packs", *place)[packs]
     order = order[stable_order(numbers)]
     ends = np.cumsum(np.bincount(numbers, minlength=n_packs))
-    laid_out = Pack(*(values[order] for values in segments))
-    return Packs(laid_out, ends, size, too_long, empty)
+    return Packs(Pack(*(values[order] for values in segments)), ends, size, too_long, empty)

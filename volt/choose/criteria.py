@@ -67,8 +67,7 @@ def muv(entropies: Floats, sizes: Longs) -> Floats:
 def knee(entropies: Floats, sizes: Longs) -> int:
     """Return the index where the entropy lies farthest below the straight line from the first size to the last."""
     position = (sizes - sizes[0]) / max(1, sizes[-1] - sizes[0])
-    chord = entropies[0] + position * (entropies[-1] - entropies[0])
-    return int(np.argmax(chord - entropies))
+    return int(np.argmax(entropies[0] + position * (entropies[-1] - entropies[0]) - entropies))
 
 
 def f95(counts: Numbers) -> float:

@@ -245,8 +245,8 @@ def search(
     <Vocabulary: 15 tokens, 7 merges, suffix, whitespace>
     """
     if not arguments.instance(candidates, Candidates, "candidates", call="volt.search({})").n_merges:
-        message = "nothing to merge: no pair of characters occurs often enough; give more text, or lower min_pair_count"
-        raise CandidateError(message)
+        message = "nothing to merge: no pair of characters occurs often enough; give more text, or learn with"
+        raise CandidateError(message, hint={"min_pair_count": 1})
     if candidates.extends and (special or byte_fallback):
         name = "special" if special else "byte_fallback"
         raise ConfigError(f"{name} is given; but the extended vocabulary keeps its own; remove it")

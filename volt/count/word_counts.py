@@ -282,8 +282,7 @@ def mix(named: Mapping[str, WordCounts | Mapping[str, int]], *, temperature: flo
         for name, counts in counted.items():
             new = max(1, round(total * (shares[name] / whole)))
             counted[name] = counts._scaled(new, counts.total // 2, extra_bound=1)
-    mixed = reduce(add, counted.values())
-    return replace(mixed, sources=tuple(sorted(counted)), temperature=temperature)
+    return replace(reduce(add, counted.values()), sources=tuple(sorted(counted)), temperature=temperature)
 
 
 def as_counts(value: WordCounts | Mapping[str, int], name: str = "counts", *, call: str = "{}") -> WordCounts:

@@ -63,7 +63,8 @@ class Dropout:
         if not probability:
             return None
         if seed is None or seed < 0:
-            raise ConfigError(f"dropout draws at random: give a seed, a whole number from 0 up (it is {seed})")
+            message = f"dropout draws at random: a seed is a whole number from 0 up, not {seed}; encode with"
+            raise ConfigError(message, hint={"seed": 1})
         return cls(probability, np.random.SeedSequence(seed).generate_state(1, np.uint64).view(np.int64)[0].item())
 
 

@@ -56,8 +56,7 @@ class Spelled(NamedTuple):
 
     def only(self, chosen: NDArray[np.bool_]) -> Spelled:
         """Remove the symbols of other tokens, which keep their numbers."""
-        sizes = np.where(chosen, self.sizes, 0)
-        return Spelled(self.symbols[np.repeat(chosen, self.sizes)], np.cumsum(sizes))
+        return Spelled(self.symbols[np.repeat(chosen, self.sizes)], np.cumsum(np.where(chosen, self.sizes, 0)))
 
 
 NOTHING = Spelled(np.zeros(0, np.int32), np.zeros(0, np.int64))

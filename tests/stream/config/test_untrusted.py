@@ -36,9 +36,9 @@ def test_no_code_runs_where_user_code_is_refused(text: str, stream_folder: Path,
             load("theirs.yaml", user_code=False)
     for command in (["preview"], ["plan"], ["audit"], ["trace", "0"]):
         message = volt_stream(command[0], "theirs.yaml", *command[1:], status=2).stderr.decode()
-        assert "would run the code in mine.py; read it, then trust it" in message
+        assert "would run the code in mine.py; read it, then add --trust" in message
     message = volt_stream("run", "theirs.yaml", "--no-user-code", status=2).stderr.decode()
-    assert "would run the code in mine.py; read it, then trust it" in message
+    assert "would run the code in mine.py; read it, then remove --no-user-code" in message
     assert not Path("ran").exists()
     if "wrong" not in text:
         load_config("theirs.yaml")

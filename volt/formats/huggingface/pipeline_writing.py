@@ -189,8 +189,7 @@ def _first_space(scheme: Scheme) -> list[Json]:
     """Return steps that put "▁" before a line, but not before added tokens, which are found as they are."""
     own = [replace_step(rf"\A{PREFIX}\z", LONE_SPACE, regex=True)] * scheme.spaces_users
     retained = "|".join([_any_of(scheme.users), *[LONE_SPACE] * scheme.spaces_users, *[scheme.end] * scheme.ends_users])
-    first = replace_step(rf"\A(?!(?:{retained})?\z)", PREFIX, regex=True)
-    return own + [first] * scheme.cut.dummy_prefix
+    return own + [replace_step(rf"\A(?!(?:{retained})?\z)", PREFIX, regex=True)] * scheme.cut.dummy_prefix
 
 
 def pre_tokenizers(scheme: Scheme) -> list[Json]:

@@ -288,8 +288,7 @@ class Ratio(Filter):
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch, numbers = with_fields(batch, self.fields)
         one, other = (lengths(batch.columns[number - 1], self.unit) for number in numbers)
-        limit = float(min(self.max, _MOST))
-        return selected(batch, np.maximum(one, other) <= limit * np.minimum(one, other))
+        return selected(batch, np.maximum(one, other) <= float(min(self.max, _MOST)) * np.minimum(one, other))
 
 
 # Functions of one line, so that a line passes or not whatever its neighbours

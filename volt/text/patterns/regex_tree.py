@@ -105,8 +105,7 @@ def _asked() -> tuple[NDArray[np.int64], str]:
 @lru_cache(maxsize=256)
 def _joined(one: CharacterSet, other: CharacterSet) -> CharacterSet:
     edges = np.union1d(np.array(one.edges, np.int64), np.array(other.edges, np.int64))
-    inside = one.holds(edges) | other.holds(edges)
-    return CharacterSet(tuple(edges[np.diff(inside, prepend=False)].tolist()))
+    return CharacterSet(tuple(edges[np.diff(one.holds(edges) | other.holds(edges), prepend=False)].tolist()))
 
 
 MOST_CLASSES = 255  # a class is one byte
