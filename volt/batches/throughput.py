@@ -7,8 +7,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, astuple, dataclass
-from operator import add
+from dataclasses import asdict, dataclass
 from typing import Any, Generic, TextIO, TypeVar
 
 from volt import arguments
@@ -43,7 +42,7 @@ class Totals:
 
     def plus(self, other: Totals) -> Totals:
         """Return the sums of both."""
-        return Totals(*map(add, astuple(self), astuple(other)))
+        return Totals(*(getattr(self, name) + getattr(other, name) for name in Totals.__slots__))
 
     @property
     def first_too_long(self) -> str:
