@@ -89,7 +89,7 @@ def read(found: Found) -> tuple[Pair | None, Comparison]:
 
 
 def read_with_volt(path: Path, pattern: str | None) -> volt.Vocabulary:
-    """What VOLT makes of a file, given the pattern if it takes one."""
+    """Read a tokenizer file with VOLT, with a pattern if its format needs one."""
     options: dict[str, Any] = {}
     if pattern is not None and "pattern" in inspect.signature(volt.read_vocabulary).parameters:
         options["pattern"] = pattern

@@ -1,4 +1,4 @@
-"""What is wrong with steps, and with their states, is reported with its place and what to do; nothing is half done."""
+"""Faults of steps and of their states are reported with their place and a remedy, and leave no partial result."""
 
 from __future__ import annotations
 

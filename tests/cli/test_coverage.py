@@ -36,5 +36,5 @@ def test_what_is_left_out_is_reported_and_recorded(run: Run) -> None:
     ],
 )
 def test_impossible_shares_are_refused(given: list[str], found: str, run: Run) -> None:
-    """What is out of range, or contradicts another option, is reported in a line that names the option."""
+    """A value out of range, or in conflict with another option, is refused in one line that names the option."""
     assert found in run("search", "corpus.txt", *given, status=2).stderr.decode()

@@ -62,7 +62,7 @@ def test_foreign_files_are_models(name: str, run: Run) -> None:
 
 
 def test_notes_go_to_stderr_and_nothing_to_stdout(run: Run) -> None:
-    """What a format does differently is reported on stderr; stdout stays empty."""
+    """Notes about differences between formats go to stderr; stdout stays empty."""
     run("search", "corpus.txt", "-q", "-o", "v.volt")
     done = run("export", "-m", "v.volt", "--to", "fairseq", "-o", "dict.txt")
     assert done.stdout == b""

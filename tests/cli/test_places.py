@@ -77,7 +77,7 @@ def test_formats_of_several_files_are_known(run: Run, tmp_path: Path) -> None:
 
 
 def test_messages_on_stdout_name_no_temporary_path(run: Run, model: Path) -> None:
-    """What a format cannot hold is reported for stdout; so are the notes on what it does differently."""
+    """Refusals and notes about an export to stdout say "stdout" instead of a temporary path."""
     refused = run("export", "-m", str(model), "--to", "tiktoken", "-o", "-", status=1).stderr.decode()
     assert "stdout: tiktoken needs the pre-tokenizer bytes" in refused
     run("search", "corpus.txt", "-q", "-o", "b.volt", "--level", "bytes")

@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_tasks_are_sharded_and_read(folder: Path, run: Run) -> None:
-    """To the folder that the configuration names, which it reads from then on; what is there is reported."""
+    """Shards go to the folder in the configuration, later runs read them, and existing shards are reported."""
     done = run("shard", "stream.yaml", "--set", "b=b", "--lines", 10, "--workers", 1)
     message = ["shards/de_en: 4 shards, 35 lines", "shards/auto_en: 2 shards, 30 lines"]
     assert (done.stdout, done.stderr.decode().splitlines()[-2:]) == (b"", message)

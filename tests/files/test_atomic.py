@@ -327,7 +327,7 @@ def test_the_part_of_a_killed_writer_is_swept_by_the_next(tmp_path):
 
 
 def test_parts_beside_places_are_swept_at_once(tmp_path):
-    """Those of dead writers go, those of living ones stay and are named, and what lies beside other places is kept."""
+    """Temporary files of dead writers are removed; those of living writers, and files near other outputs, stay."""
     for name in (".a.00000000.part", f".a.{N_NAMES - 1:08x}.part", ".b.00000003.part", ".c.00000000.part"):
         (tmp_path / name).write_bytes(b"left")
     with write_atomic(tmp_path / "d"):

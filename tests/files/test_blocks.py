@@ -227,7 +227,7 @@ def test_sources_expand_in_order(tmp_path: Path) -> None:
 
 
 def test_sources_that_are_not_there(tmp_path: Path) -> None:
-    """What names no file is reported, with what was wrong."""
+    """A value that cannot be a path is refused with the reason."""
     (tmp_path / "empty").mkdir()
     for source, message in [
         (tmp_path / "none.txt", "no such file"),

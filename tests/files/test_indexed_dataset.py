@@ -122,7 +122,7 @@ DAMAGED = {
 
 @pytest.mark.parametrize("kind", DAMAGED)
 def test_a_damaged_index_is_refused(tmp_path: Path, kind: str) -> None:
-    """What is wrong is reported with the file, and, where it lies in one sentence, with that sentence."""
+    """A fault is reported with its file, and with its sentence if it concerns only one."""
     index, message = DAMAGED[kind]
     write_pair(tmp_path / "a", SENTENCES, "u16")
     (tmp_path / "a.idx").write_bytes(index)

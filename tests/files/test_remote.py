@@ -174,7 +174,7 @@ def test_a_change_while_it_is_read_is_reported(monkeypatch):
 
 @pytest.mark.parametrize("scheme", ["s3", "gs"])
 def test_a_missing_library_is_named(scheme, monkeypatch):
-    """What a scheme needs is reported with the command that installs it."""
+    """A missing library for a scheme is reported with the command that installs it."""
     from fsspec.registry import _registry
 
     library = {"s3": "s3fs", "gs": "gcsfs"}[scheme]

@@ -138,7 +138,7 @@ def test_a_state_behind_a_server_that_fails_is_not_taken_for_none(web):
     ("status", "what"), [(403, "access denied; check the credentials"), (404, "no such file"), (400, "400")]
 )
 def test_a_refusal_is_final(web, status, what):
-    """What asking again would not mend is reported at once."""
+    """An error that a retry cannot fix is reported at once."""
     web.refusals, web.status = 1_000, status
     with pytest.raises(CorpusError, match=what):
         expand(f"{web.url}/a.txt")

@@ -115,7 +115,7 @@ def test_a_configuration_without_transforms_is_read() -> None:
 
 
 def test_each_key_that_differs_has_a_note() -> None:
-    """What is left out or means something else is reported, and the comments of the new file say the same."""
+    """Keys that are dropped or change their meaning are reported, and listed in comments of the new file."""
     found = imported(OLD, path="old.yaml")
     keys = {note.partition(": ")[0] for note in found.notes}
     shard = ("rootdir", "share_vocab", "shard_size", "initial_shards", "compress", "pretokenize")

@@ -57,10 +57,8 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
         return _read_merges_in(path)
     path = path / FILE if path.is_dir() else path
     data = tokens.load(path)
-    end, data = (
-        ENDED if has_ends(data) else SUFFIX,
-        without_ends(data),
-    )
+    end = ENDED if has_ends(data) else SUFFIX
+    data = without_ends(data)
     with located(path):
         model = tokens.model_section(data)
         vocab, pairs = tokens.model_vocab(model), list(tokens.model_merges(model))
@@ -75,10 +73,12 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
         is_own = own is not None and scheme.users == tuple(users)
         fields = tokens.read_tokens(scheme, model, tokens.all_ids(data, vocab), pairs, named, users, is_own=is_own)
         result = Vocabulary(**fields, provenance={"format": "huggingface", "lost": lost})
-    except (ConfigError, VocabularyError) as error:
-        section, index = getattr(error, "place", None) or ("", -1)
+    except VocabularyError as error:
+        section, index = error.place or ("", -1)
         place = f"model.merges, entry {index + 1}: " if section == "merges" else ""
-        raise VocabularyError(f"{path}: {place}{error.fault if section else error}") from None  # type: ignore[union-attr]
+        raise VocabularyError(f"{path}: {place}{error.fault if section else error}") from None
+    except ConfigError as error:
+        raise VocabularyError(f"{path}: {error}") from None
     lost += losses(data, result, is_own=is_own)
     return result
 
