@@ -125,6 +125,18 @@ def _find_units(
 
 
 @inlined
+def _look_up(
+    data: ByteArray, ring: LongArray, tail: Any, table: UnitRows, encoder: UnitEncoder, state: LongArray
+) -> Any:
+    low, high, slot = ring[tail], ring[tail + _U1], ring[tail + _U2] >> _HALF
+    start, length = ring[tail + _U3] >> _U2, ring[tail + _U2] & _SIZE
+    row = find_row(data, start, length, low, high, slot, table)
+    if table.rows[row + _U2] != _U0:
+        return row  # with the call below in the caller's loop instead, new units take a third longer
+    return enter_unit(data, start, length, low, high, row, table, encoder, state)
+
+
+@inlined
 def _is_closed(data: ByteArray, end: Any, ends_line: Any, rule: Rule) -> bool:
     """Check whether an open unit's stored values apply: its line ends there, or one break and then text follow."""
     if ends_line != _U0:
@@ -213,10 +225,7 @@ def encode_units(
         while (head - tail) & _RING_MASK > lag:
             kind = ring[tail + _U3]
             if kind & _U1 != _U0:
-                low, high, begin, length = ring[tail], ring[tail + _U1], kind >> _U2, ring[tail + _U2] & _SIZE
-                row = find_row(data, begin, length, low, high, ring[tail + _U2] >> _HALF, table)
-                if table.rows[row + _U2] == _U0:
-                    row = enter_unit(data, begin, length, low, high, row, table, encoder, state)
+                row = _look_up(data, ring, tail, table, encoder, state)
                 if row == NO_ROW:
                     status = TABLE_FULL
                     break

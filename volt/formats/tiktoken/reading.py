@@ -113,8 +113,7 @@ def _special(data: Json, n_special: int) -> tuple[str, ...]:
 
 def recognises(path: Path, head: bytes) -> bool:
     """Check whether a file's name or first bytes are typical of ranks."""
-    is_named = ".tiktoken" in path.suffixes[-2:] and bool(head)  # ".gz" may follow
-    return is_named or looks_like(head) or looks_like_tekken(head)
+    return (".tiktoken" in path.suffixes[-2:] and bool(head)) or looks_like(head) or looks_like_tekken(head)
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:

@@ -65,8 +65,7 @@ def number_of_shards(n_lines: int, *, requested: int | None, lines: int) -> int:
 
 def dealt(sizes: Sequence[int] | Longs, n_shards: int) -> Longs:
     """Return (n_shards, n_inputs) the lines of each input in each shard, dealt evenly."""
-    remainders = np.arange(n_shards)[:, None]
-    return np.diff((np.cumsum([0, *sizes]) + n_shards - 1 - remainders) // n_shards, axis=1)
+    return np.diff((np.cumsum([0, *sizes]) + n_shards - 1 - np.arange(n_shards)[:, None]) // n_shards, axis=1)
 
 
 def in_a_row(sizes: Sequence[int] | Longs, n_parts: int) -> Longs:
@@ -83,8 +82,7 @@ def mixed_chunks(counts: Longs, n_chunks: int) -> Longs:
     >>> mixed_chunks(np.array([4, 1]), 2).tolist()
     [[2, 0], [2, 1]]
     """
-    cuts = np.arange(n_chunks + 1)[:, None]
-    return np.diff((2 * counts * cuts + n_chunks - 1) // (2 * n_chunks), axis=0)
+    return np.diff((2 * counts * np.arange(n_chunks + 1)[:, None] + n_chunks - 1) // (2 * n_chunks), axis=0)
 
 
 def mixed_order(first: Longs, n_lines: Longs, counts: Longs) -> Longs:
