@@ -84,8 +84,7 @@ def sample_lines(path: str, n: int = N_SAMPLES) -> tuple[str, ...]:
     text = next((block.data.decode() for block in blocks), "")
     lines = [line.strip() for line in text.split("\n")]
     fitting = [line for line in lines if len(line) in SAMPLE_LENGTHS] or [line[:160] for line in lines if line]
-    chosen = dict.fromkeys(fitting[i * (len(fitting) - 1) // max(1, n - 1)] for i in range(n) if fitting)
-    return tuple(chosen)
+    return tuple(dict.fromkeys(fitting[i * (len(fitting) - 1) // max(1, n - 1)] for i in range(n) if fitting))
 
 
 def match_names(names: Sequence[str], heldout: Sequence[NamedText]) -> tuple[tuple[NamedText, ...], list[str]]:

@@ -289,5 +289,4 @@ class ShardCounter:
 
 def _without_blanks(data: bytes) -> bytes:
     """Drop empty lines where they are most of the data: each would take more memory than a word."""
-    is_mostly_blank = 2 * len(data.translate(None, b"\n")) <= len(data)
-    return re.sub(rb"\n+", b"\n", data) if is_mostly_blank else data
+    return re.sub(rb"\n+", b"\n", data) if 2 * len(data.translate(None, b"\n")) <= len(data) else data

@@ -196,8 +196,7 @@ def files_at(url: str) -> list[str]:
     """Return a file's URL, or the files of a folder or a pattern, sorted. Raises OSError."""
     if has_magic(url) and not _is_file(url):
         return sorted(_matching(url))
-    result = look(url)
-    return sorted(_below(url.rstrip("/"))) if result.is_folder else [url]
+    return sorted(_below(url.rstrip("/"))) if look(url).is_folder else [url]
 
 
 def has_magic(url: str) -> bool:
