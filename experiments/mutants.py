@@ -131,7 +131,7 @@ def copy_checkout(target: Path) -> Path:
     return target
 
 
-def pytest_command(checkout: Path, *arguments: str) -> tuple[list[str], dict[str, str]]:
+def command_for(checkout: Path, *arguments: str) -> tuple[list[str], dict[str, str]]:
     """Return the command that runs tests of a copy of the checkout, and its environment."""
     variables = {"NUMBA_DISABLE_JIT": "1", "CI": "true", "PYTHONDONTWRITEBYTECODE": "1"}
     variables["PYTHONPATH"] = f"{checkout}{os.pathsep}{checkout / 'cli'}"
@@ -154,7 +154,7 @@ def record(folder: Path, fingerprint: str) -> None:
             "--cov-context=test",
             "--cov-report=",
         ]
-        command, variables = pytest_command(root, *options)
+        command, variables = command_for(root, *options)
         variables |= {"COVERAGE_FILE": str(folder / "coverage"), "MUTANTS_SECONDS": str(folder / "seconds.json")}
         subprocess.run(command, cwd=root, env=variables, check=False)
         from coverage import CoverageData
@@ -168,7 +168,8 @@ def record(folder: Path, fingerprint: str) -> None:
             }
             for path in data.measured_files()
         }
-    seconds = json.loads((folder / "seconds.json").read_text())
+    if not (seconds := json.loads((folder / "seconds.json").read_text())):
+        raise SystemExit("no test passed, so there is nothing to record; run pytest to see why")
     (folder / "tests.json").write_text(json.dumps({"fingerprint": fingerprint, "lines": lines, "seconds": seconds}))
 
 
@@ -215,7 +216,7 @@ def survives(mutant: Mutant, tests: list[str], checkout: Path) -> bool:
     path = checkout / mutant.path
     source = path.read_bytes()
     path.write_bytes(source[: mutant.start] + mutant.text.encode() + source[mutant.end :])
-    command, variables = pytest_command(checkout, "-x", "-p", "no:xdist", *tests)
+    command, variables = command_for(checkout, "-x", "-p", "no:xdist", *tests)
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
     process = subprocess.Popen(command, cwd=checkout, env=variables, start_new_session=True, **silent)
     try:
