@@ -46,7 +46,7 @@ def read_imports(root: Path) -> dict[str, set[str]]:
 def wing_of(module: str) -> str:
     """Return the wing of a module.
 
-    >>> wing_of("volt.text.characters"), wing_of("volt_cli.start")
+    >>> wing_of("volt.text.atoms"), wing_of("volt_cli.start")
     ('text', 'volt_cli')
     """
     parts = module.split(".")

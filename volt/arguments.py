@@ -324,3 +324,19 @@ def _kind_and_name(value: object) -> tuple[str, str]:
         return "path", shown if len(shown) <= _LONGEST else "path"
     kind = "Mapping" if isinstance(value, Mapping) else type(value).__name__
     return kind, _NAMES.get(kind, kind.lower())
+
+
+MAX_LINE = 64 << 20  # bytes
+
+
+def parse_max_line(text: str, name: str = "max_line") -> int | None:
+    """Parse a limit such as 1000 or 64M; "none" and 0 stand for no limit. Raises ConfigError. name: the option's"""
+    if text.strip().lower() == "none":
+        return None
+    return checked_max_line(parse_bytes(text, name, such_as="1000, 64M or 1G, or none for no limit"))
+
+
+def checked_max_line(most: int | None) -> int | None:
+    """Return the limit, None for 0. Raises ConfigError unless it is a number from 0."""
+    remedy = "give bytes, 1 or more, or None for no limit"
+    return None if most is None else whole(most, "max_line", low=0, remedy=remedy) or None

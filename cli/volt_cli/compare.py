@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from volt.arguments import MAX_LINE
 from volt.errors import ConfigError, CorpusError
-from volt.files.limits import MAX_LINE
 from volt_cli.console import messages, prepare_kernels, print_json, show
 from volt_cli.io import check_outputs, check_places, is_stdout, report_console, say_written, write_bytes, written
 from volt_cli.options import (

@@ -48,7 +48,7 @@ def _from_ids(vocabulary: Vocabulary, files: list[str], **reading: Any) -> Itera
 
 def _from_pieces(vocabulary: Vocabulary, files: list[str], *, separator: str, **reading: Any) -> Iterator[bytes]:
     from volt.encode.decoder import decode
-    from volt.text.characters import BYTE_TOKENS
+    from volt.text.byte_alphabet import BYTE_TOKENS
 
     whole = {*vocabulary.special.user, *BYTE_TOKENS}
 
@@ -66,7 +66,7 @@ def marked(pieces: list[str], separator: str, *, whole: Collection[str] = ()) ->
     >>> marked(["lo@@", "w", "<url>"], "@@", whole=["<url>"])
     ['lo', 'w</w>', '<url>', '</w>']
     """
-    from volt.text.characters import SUFFIX
+    from volt.text.atoms import SUFFIX
 
     spelled: list[str] = []
     for piece in pieces:

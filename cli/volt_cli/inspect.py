@@ -87,7 +87,7 @@ def _readable(token: str) -> str:
     >>> print(_readable("ĠlowÃ"), _readable("Ġ" * 81 + "x"))
     ␣low<0xC3> ␣×81x
     """
-    from volt.text.characters import readable
+    from volt.text.byte_alphabet import readable
 
     text = readable(token).replace(" ", "␣")
     return _RUN.sub(lambda run: f"{run[1]}×{len(run[0])}", text)

@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args, get_t
 import typer
 from typer.models import OptionInfo
 
+from volt.arguments import MAX_LINE, parse_max_line
 from volt.errors import ConfigError, CorpusError, VocabularyError, VoltError, shown
-from volt.files.limits import MAX_LINE, parse_max_line
 from volt.files.paths import check_readable, expand
 from volt.formats import registry
 from volt.urls import plain_path

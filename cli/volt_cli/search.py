@@ -146,8 +146,8 @@ def search(
     requested = parse_sizes(sizing.sizes)
     from volt.choose.rules import parse_rule
     from volt.choose.search import search as run_search
-    from volt.count.corpus_statistics import checked_share
     from volt.count.counting import is_large
+    from volt.count.coverage import checked_share
     from volt.count.word_counts import mix
     from volt.files.atomic import make_folder
     from volt.learn.parity import measure_parity

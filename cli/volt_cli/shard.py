@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from volt.arguments import MAX_LINE
 from volt.display import counted
 from volt.errors import ConfigError, shown_path
-from volt.files.limits import MAX_LINE
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.io import check_places, is_stdout
 from volt_cli.options import MOST_WORKERS, MaxLine, Quiet, option

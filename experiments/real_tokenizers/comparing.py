@@ -19,7 +19,7 @@ import volt
 from experiments.real_tokenizers.finding import Found
 from experiments.real_tokenizers.originals import NoOriginalError, Original, Rows, load
 from volt.errors import VoltError
-from volt.text.characters import to_bytes
+from volt.text.byte_alphabet import to_bytes
 
 N_TRIES = 400  # encodings of a line that is made smaller
 PART = 2_000  # lines that the original encodes at once, so that its objects do not fill the memory

@@ -14,7 +14,7 @@ from steps_of_streams import PACK_RULE, PAIRS, TEXTS, TOKEN_RULE, TOKENS, bits, 
 from streams import deadline, write_lines
 
 from volt.batches import ByPacks, ByTokens, Layout, SampleFormat, Steps
-from volt.batches.batching_windows import bits_of
+from volt.batches.steps_state import bits_of
 from volt.errors import ConfigError, StreamError, VoltError
 from volt.files.threads import patiently
 from volt.stream import Source, Stream

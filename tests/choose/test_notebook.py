@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from volt import WordCounts, learn_bpe, search
 from volt.choose.search import readable_cuts, sample_cuts
-from volt.text.characters import readable, to_characters
+from volt.text.byte_alphabet import readable, to_characters
 from volt.text.pretokenizer import PreTokenizer
 
 FEW = ("--sizes", "280:300:10")

@@ -30,7 +30,7 @@ def exported(run: Run, name: str, *options: str) -> Path:
 
 def complete(path: Path) -> None:
     """Give a byte-level vocabulary all bytes, which formats for bytes ask for."""
-    from volt.text.characters import ALPHABET
+    from volt.text.byte_alphabet import ALPHABET
 
     found = Vocabulary.load(path)
     missing = tuple(byte for byte in ALPHABET if byte not in found.tokens)

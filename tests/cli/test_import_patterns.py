@@ -10,7 +10,7 @@ import pytest
 from commands import Run
 
 from volt.formats.registry import read_vocabulary
-from volt.text.characters import to_characters
+from volt.text.byte_alphabet import to_characters
 from volt.vocabulary import Vocabulary
 
 TOKENS = [bytes([byte]) for byte in range(256)] + [

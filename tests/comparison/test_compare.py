@@ -20,7 +20,7 @@ from volt.comparison.texts import NamedText
 from volt.count.word_counts import WordCounts, mix
 from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError, CorpusError
-from volt.text.characters import token_lengths
+from volt.text.atoms import token_lengths
 from volt.text.pretokenizer import PreTokenizer
 
 ENDS = ("", "s", "ed", "er", "est", "ing", "ings", "ness")

@@ -16,7 +16,7 @@ from volt.encode.encoder import Encoder
 from volt.encode.rendering import joined
 from volt.errors import ConfigError, CorpusError, VocabularyError
 from volt.files.blocks import Errors
-from volt.text.characters import ALPHABET, to_characters
+from volt.text.byte_alphabet import ALPHABET, to_characters
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN
 from volt.vocabulary import Vocabulary

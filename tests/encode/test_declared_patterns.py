@@ -50,7 +50,7 @@ def test_bytes_give_the_text_back(pattern: str, lines: list[str]) -> None:
 
 
 def with_all_bytes(one: Encoder) -> list[str]:
-    from volt.text.characters import ALPHABET
+    from volt.text.byte_alphabet import ALPHABET
 
     return list(dict.fromkeys([*ALPHABET, *one.vocabulary.tokens]))
 

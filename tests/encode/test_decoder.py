@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import volt.encode.decoder
 from volt.encode.decoder import Decoder, decode
 from volt.errors import CorpusError, VocabularyError
-from volt.text.characters import ALPHABET, BYTE_TOKENS
+from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary

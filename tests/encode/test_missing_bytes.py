@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from volt.encode.encoder import Encoder
-from volt.text.characters import ALPHABET, to_bytes
+from volt.text.byte_alphabet import ALPHABET, to_bytes
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 

@@ -7,7 +7,7 @@ from encoders import FEW, LOSSLESS, NORMALIZERS, USER, encoder, schemes, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.text.characters import BYTE_TOKENS
+from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.normalizer import Normalizer
 
 

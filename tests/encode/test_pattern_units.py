@@ -18,7 +18,8 @@ from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
 from volt.encode.encoder import Encoder
 from volt.encode.pretokens import UnitRule
 from volt.errors import ConfigError
-from volt.text.characters import ALPHABET, SPACE, SUFFIX, to_characters
+from volt.text.atoms import SPACE, SUFFIX
+from volt.text.byte_alphabet import ALPHABET, to_characters
 from volt.text.normalizer import Normalizer
 from volt.text.patterns.published import BYTES, NAMED
 from volt.text.patterns.splitter import Split

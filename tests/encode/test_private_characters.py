@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from volt.count.corpus import count_words
 from volt.encode.encoder import Encoder
-from volt.text.characters import ALPHABET, to_bytes, to_characters
+from volt.text.byte_alphabet import ALPHABET, to_bytes, to_characters
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, SpecialTokens

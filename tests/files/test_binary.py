@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volt.errors import CorpusError
-from volt.files.utf8 import HEAD_SIZE, foreign, refusing_binary
+from volt.files.text_checks import HEAD_SIZE, foreign, refusing_binary
 
 TEXT = "The cat sat on the mät.\n" * 400
 

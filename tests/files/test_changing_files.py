@@ -76,7 +76,7 @@ def test_a_stream_refuses_a_piece_that_was_cut(tmp_path, monkeypatch, n):
     path.write_bytes(TEXT)
     shard = open_text(str(path), split_lines=None)
     os.truncate(path, n)
-    monkeypatch.setattr("volt.stream.reading.shard.stamp_of", lambda _: shard.pieces.stamp)
+    monkeypatch.setattr("volt.stream.reading.segments.stamp_of", lambda _: shard.pieces.stamp)
     with pytest.raises(StreamError, match="changed while the stream was running"):
         shard.read(0)
 

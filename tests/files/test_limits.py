@@ -12,13 +12,13 @@ from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from volt.arguments import checked_max_line, parse_max_line
 from volt.count import count_words
 from volt.encode.encoder import Encoder
 from volt.encode.files import EncodeJob, encode_stream
 from volt.errors import ConfigError, CorpusError, StreamError, VoltError
 from volt.files.blocks import blocks_of, read_blocks, read_raw
 from volt.files.decompression import decompress, find_decoder
-from volt.files.limits import checked_max_line, parse_max_line
 from volt.files.ranges import file_spans
 from volt.stream.reading.shards import open_shard
 from volt.stream.reading.text_shard import open_text

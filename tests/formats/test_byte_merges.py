@@ -12,7 +12,7 @@ from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, VocabularyError
 from volt.formats import read_merges, subword_nmt
 from volt.formats.registry import read_vocabulary
-from volt.text.characters import ALPHABET
+from volt.text.byte_alphabet import ALPHABET
 from volt.vocabulary.special_roles import FINDS_OTHERS
 
 ODD = [

@@ -11,7 +11,7 @@ import pytest
 from volt.encode.decoder import decode
 from volt.encode.encoder import Encoder
 from volt.formats.registry import read_vocabulary
-from volt.text.characters import ALPHABET
+from volt.text.byte_alphabet import ALPHABET
 
 PATTERN = r"<\|endoftext\|>|'s|'t|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 MERGES = ["t h", "th e</w>", "c a", "ca t</w>", "Ã ©</w>", "1 2</w>", "! !</w>"]

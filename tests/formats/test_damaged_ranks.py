@@ -14,7 +14,7 @@ from commands import Run
 from volt.errors import ConfigError, VocabularyError
 from volt.formats.registry import format_of, read_vocabulary
 from volt.formats.tiktoken.ranks import looks_like
-from volt.text.characters import to_characters
+from volt.text.byte_alphabet import to_characters
 
 TOKENS = [*(bytes([byte]) for byte in range(256)), b"th", b"the", b" the"]
 LINES = [b"%s %d" % (base64.b64encode(token), rank) for rank, token in enumerate(TOKENS)]

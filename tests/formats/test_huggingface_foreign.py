@@ -13,7 +13,7 @@ from exports import LINES, learn
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
 from volt.formats import huggingface
-from volt.text.characters import ALPHABET
+from volt.text.byte_alphabet import ALPHABET
 
 tokenizers = pytest.importorskip("tokenizers")
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
 from volt.formats import huggingface
-from volt.text.characters import ALPHABET, to_bytes
+from volt.text.byte_alphabet import ALPHABET, to_bytes
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 

@@ -10,7 +10,7 @@ import pytest
 
 from volt.encode.encoder import Encoder
 from volt.formats.registry import read_vocabulary
-from volt.text.characters import ALPHABET
+from volt.text.byte_alphabet import ALPHABET
 
 tokenizers = pytest.importorskip("tokenizers")
 SAID = "A mark that goes into one character with the small letter alone, as U+030A behind W, stays apart there."

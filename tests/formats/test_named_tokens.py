@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError
 from volt.formats.registry import read_vocabulary
-from volt.text.characters import ALPHABET
+from volt.text.byte_alphabet import ALPHABET
 from volt.text.patterns.published import NAMED
 
 tiktoken = pytest.importorskip("tiktoken")

@@ -23,7 +23,7 @@ from volt.formats.registry import format_of, read_vocabulary
 from volt.formats.tiktoken import ranks
 from volt.formats.tiktoken.library import pattern_of, peer_of_ranks
 from volt.formats.tiktoken.ranks import TELLING, joins, vocabulary_of
-from volt.text.characters import to_characters
+from volt.text.byte_alphabet import to_characters
 from volt.text.patterns.cut_tokens import cut_tokens, n_cut
 from volt.text.patterns.published import NAMED, named_splitter
 from volt.text.pretokenizer import PreTokenizer

@@ -11,7 +11,7 @@ import pytest
 
 from volt.errors import VocabularyError
 from volt.formats.registry import read_vocabulary
-from volt.text.characters import BYTE_TOKENS
+from volt.text.byte_alphabet import BYTE_TOKENS
 
 BYTES = list(BYTE_TOKENS)
 LINE = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": False}

@@ -42,7 +42,7 @@ WORDS = {"the": 90, "cat": 40, "sat": 30, "mat": 20, "hat": 20, "that": 40, "had
 def made(level: str = "characters", **options: object) -> Vocabulary:
     """A small vocabulary; for bytes, with every byte, as the formats for bytes want it."""
     if level == "bytes":
-        from volt.text.characters import ALPHABET, to_characters
+        from volt.text.byte_alphabet import ALPHABET, to_characters
 
         words = {to_characters(f" {word}".encode()): count for word, count in WORDS.items()}
         words |= dict.fromkeys(ALPHABET, 1)

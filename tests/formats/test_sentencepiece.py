@@ -22,7 +22,7 @@ from volt.encode.pretokens import split_lines
 from volt.errors import VocabularyError
 from volt.formats.sentencepiece import model_file as module
 from volt.learn.bpe import learn_bpe
-from volt.text.characters import BYTE_TOKENS
+from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens

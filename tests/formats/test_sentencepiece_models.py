@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
 from volt.formats.sentencepiece import model_file as module
-from volt.text.characters import BYTE_TOKENS
+from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.vocabulary import Vocabulary
 
 sentencepiece = pytest.importorskip("sentencepiece")

@@ -20,7 +20,7 @@ from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.formats import tiktoken as format_
 from volt.formats.tiktoken.ranks import recovered
-from volt.text.characters import to_bytes, to_characters
+from volt.text.byte_alphabet import to_bytes, to_characters
 from volt.text.patterns.cut_tokens import cut_tokens
 from volt.text.patterns.published import GPT2, NAMED
 from volt.text.pretokenizer import PreTokenizer

@@ -17,7 +17,7 @@ from volt.count.word_counts import WordCounts
 from volt.errors import CandidateError, ConfigError, VoltError
 from volt.learn.bpe import learn_bpe, replay_bpe
 from volt.learn.candidates import Candidates
-from volt.text.characters import atom_code
+from volt.text.atoms import atom_code
 from volt.text.special_tokens import SpecialTokens
 
 

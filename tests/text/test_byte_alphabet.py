@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from volt.encode.encoder import Encoder
-from volt.text.characters import ALPHABET, to_bytes, to_characters
+from volt.text.byte_alphabet import ALPHABET, to_bytes, to_characters
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 from volt.vocabulary import Vocabulary

@@ -11,7 +11,8 @@ from patterns import any_texts, oracle, patterns, split_by
 
 from volt.encode.offsets import pretoken_spans
 from volt.errors import ConfigError
-from volt.text.characters import SPACE, to_bytes, to_characters
+from volt.text.atoms import SPACE
+from volt.text.byte_alphabet import to_bytes, to_characters
 from volt.text.patterns.published import cutter_of_regex, name_of, splits_of
 from volt.text.patterns.splitter import Split, Splitter, WordCutter
 from volt.text.pretokenizer import PreTokenizer

@@ -10,7 +10,7 @@ from texts import LOSSLESS, NAMES, REGEXES, texts
 
 from volt.encode.offsets import align, pretoken_spans
 from volt.errors import CorpusError
-from volt.text.characters import SPACE
+from volt.text.atoms import SPACE
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from volt.errors import ConfigError
-from volt.text.characters import BYTE_TOKENS
+from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, SpecialTokens
 
 FEW = settings(deadline=None, max_examples=examples(100))

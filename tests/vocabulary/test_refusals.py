@@ -10,7 +10,7 @@ import pytest
 
 from volt.encode.encoder import Encoder
 from volt.errors import ArgumentError, ConfigError, VocabularyError
-from volt.text.characters import BYTE_TOKENS
+from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.patterns import Split, Splitter
 from volt.text.patterns.automaton import _has_circle
 from volt.text.pretokenizer import PreTokenizer

@@ -13,7 +13,7 @@ from vocabularies import vocabularies
 
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, OutputError, VocabularyError, VoltError
-from volt.text.characters import BYTE_TOKENS
+from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens

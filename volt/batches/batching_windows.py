@@ -1,55 +1,22 @@
-"""Split a stream into windows, the samples that are batched together; write and read the state of steps.
-
-A window's samples come from stretches of lines. To read a stretch again, its stream state and number of lines suffice:
-
-    {"format": "volt.steps", "version": 1, "n": 812, "window": 3, "steps": 20, "world": 8, "stretches": [{"stream": …,
-     "n_lines": 16384, "wanted": null}, …], "configuration": …}
-
-`wanted` is a bit for each sample of a stretch, as base64 of zlib.
-"""
+"""Split a stream into windows, the samples that are batched together."""
 
 from __future__ import annotations
 
-import binascii
-import json
-import zlib
-from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from volt import arguments
 from volt.batches.argument_checks import Longs
 from volt.batches.batch_sampler import ByPacks, ByTokens, WindowPlan
 from volt.batches.samples import SampleFormat, Samples, joined_samples, taken_samples
+from volt.batches.steps_state import LineRun, Size
 from volt.errors import StreamError, shown_path
-from volt.stream.running import state_checks as schema
-from volt.stream.running.source_buffer import StreamBatch
-from volt.stream.running.state_checks import check_checksum, checksum, refusal
+from volt.stream.running.state_checks import refusal
 from volt.stream.running.stream import Stream
-
-Size = int | Literal["epoch"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LineRun:
-    """A stretch: consecutive lines of a stream.
-
-    state: the stream's state at the first of these lines
-    places: (n_lines, 2) int64, each line's source and number in the source
-    wanted: int64, the samples not yet used, in order; None for all
-    """
-
-    state: Mapping[str, Any]
-    n_lines: int
-    places: Longs
-    wanted: Longs | None = None
-
-    def of(self, samples: Longs) -> LineRun:
-        return replace(self, wanted=samples if self.wanted is None else self.wanted[samples])
+from volt.stream.running.stream_batch import StreamBatch
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,103 +167,3 @@ def _appended(retained: list[tuple[LineRun, Samples]], read: tuple[LineRun, Samp
         return [*retained, read]
     places = np.concatenate([last.places, stretch.places])
     return [*retained[:-1], (LineRun(last.state, len(places), places), joined_samples([samples, new]))]
-
-
-FORMAT, VERSION = "volt.steps", 1
-_NUMBERS = ("n", "window", "steps", "world")
-_KEYS = ("format", "version", *_NUMBERS, "stretches", "configuration", "checksum")
-_MOST_BYTES = 1 << 28  # of bits: two thousand million samples
-
-
-@dataclass(frozen=True, slots=True)
-class StepsState:
-    """The position of steps, and what they depend on.
-
-    n: steps so far
-    steps: steps so far of the window
-    world: the number of ranks of the window's steps
-    stretches: the window's stretches; before the first window, one without lines
-    configuration: fingerprints and options that steps depend on, by name
-    """
-
-    n: int
-    window: int
-    steps: int
-    world: int
-    stretches: tuple[LineRun, ...]
-    configuration: dict[str, Any]
-
-    def to_json(self) -> dict[str, Any]:
-        stretches = [
-            {"stream": one.state, "n_lines": one.n_lines, "wanted": None if one.wanted is None else bits_of(one.wanted)}
-            for one in self.stretches
-        ]
-        numbers = {name: getattr(self, name) for name in _NUMBERS}
-        values = {**numbers, "stretches": stretches, "configuration": self.configuration}
-        values = json.loads(json.dumps({"format": FORMAT, "version": VERSION, **values}))
-        return {**values, "checksum": checksum(values)}
-
-    @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> StepsState:
-        """Return the state that `to_json` wrote. Raises StreamError, with the key, for anything else."""
-        arguments.mapping(stored, "state", remedy="give what Steps.state returns")
-        if stored.get("format") == "volt.stream":
-            raise refusal("the state belongs to a stream of lines, not to steps")
-        if stored.get("format") != FORMAT:
-            raise refusal("this is not a state of steps")
-        if stored.get("version") != VERSION:
-            raise refusal(f"the state has version {arguments.shortened(repr(stored.get('version')))}, not {VERSION}")
-        schema.check_keys(stored, _KEYS)
-        stretches = enumerate(schema.listed(stored["stretches"], "stretches"))
-        result = cls(
-            **{name: schema.whole(stored[name], name, low=int(name == "world")) for name in _NUMBERS},
-            stretches=tuple(_stretch(one, f"stretches.{at}") for at, one in stretches),
-            configuration=dict(schema.mapping(stored["configuration"], "configuration")),
-        )
-        check_checksum(stored)
-        if not result.stretches:
-            raise refusal("the state has no stretches")
-        return result
-
-
-def configuration_of(
-    samples: SampleFormat, rule: ByTokens | ByPacks, window: Size, pad_to_multiple: int
-) -> dict[str, Any]:
-    """Return `StepsState.configuration`."""
-    fields = {
-        f"field {place} ({name})": {"vocabulary": numbering.fingerprint, "prefix": [*samples.prefix.get(name, ())]}
-        for place, (name, numbering) in enumerate(samples.vocabularies.items(), start=1)
-    }
-    own = ("holds", "bos", "eos", "max_length", "beyond", "unknown")
-    options = {name: getattr(samples, name) for name in own}
-    padding = {"pad_to_multiple": pad_to_multiple} if isinstance(rule, ByTokens) and pad_to_multiple > 1 else {}
-    values: dict[str, Any] = {"fields": fields, "samples": options, rule.name: asdict(rule) | padding, "window": window}
-    return dict(json.loads(json.dumps(values)))
-
-
-def _stretch(stored: object, at: str) -> LineRun:
-    data = schema.mapping(stored, at)
-    schema.check_keys(data, ("stream", "n_lines", "wanted"), at)
-    wanted = None if data["wanted"] is None else samples_of(schema.text(data["wanted"], f"{at}.wanted"), f"{at}.wanted")
-    lines = schema.whole(data["n_lines"], f"{at}.n_lines")
-    return LineRun(dict(schema.mapping(data["stream"], f"{at}.stream")), lines, np.empty((0, 2), np.int64), wanted)
-
-
-def bits_of(samples: Longs) -> str:
-    """Return rising numbers as bits, in base64 of zlib.
-
-    >>> samples_of(bits_of(np.array([0, 2])), "wanted").tolist()
-    [0, 2]
-    """
-    bits = np.zeros(int(samples.max(initial=-1)) + 1, bool)
-    bits[samples] = True
-    return b64encode(zlib.compress(np.packbits(bits).tobytes(), 9)).decode()
-
-
-def samples_of(bits: str, at: str) -> Longs:
-    """Return the numbers that `bits_of` wrote. at: the key of the state, for errors"""
-    try:
-        data = zlib.decompressobj().decompress(b64decode(bits.encode(), validate=True), _MOST_BYTES)
-    except (zlib.error, binascii.Error, UnicodeEncodeError):
-        raise refusal(f"the state's {at} does not contain bits") from None
-    return np.flatnonzero(np.unpackbits(np.frombuffer(data, np.uint8)))

@@ -15,7 +15,7 @@ from volt.batches.numbering import Numbering, numbering_of
 from volt.display import counted
 from volt.encode.batch_encoder import Encoded
 from volt.errors import ConfigError, StreamError, quoted
-from volt.stream.running.source_buffer import StreamBatch
+from volt.stream.running.stream_batch import StreamBatch
 from volt.stream.transforms.column import Column, concatenated, frozen
 from volt.stream.transforms.line_batch import Batch
 

@@ -21,9 +21,10 @@ import numpy as np
 
 from volt import arguments
 from volt.batches.batch_sampler import ByPacks, ByTokens
-from volt.batches.batching_windows import LineRun, Size, StepsState, Window, Windows, configuration_of
+from volt.batches.batching_windows import Window, Windows
 from volt.batches.collation import Layout
 from volt.batches.samples import SampleFormat
+from volt.batches.steps_state import LineRun, Size, StepsState, configuration_of
 from volt.batches.throughput import Totals, counts_of
 from volt.display import counted
 from volt.errors import ConfigError, StreamError

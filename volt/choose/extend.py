@@ -29,7 +29,7 @@ from volt.learn.bpe import (
     without,
 )
 from volt.learn.candidates import Candidates, Extended, Ints, Longs
-from volt.text.characters import SUFFIX, atom_text, token_lengths
+from volt.text.atoms import SUFFIX, atom_text, token_lengths
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

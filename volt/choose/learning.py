@@ -11,7 +11,7 @@ from volt.choose.scaling_law import LanguageModel
 from volt.count.word_counts import WordCounts
 from volt.learn.bpe import learn_bpe
 from volt.learn.candidates import Candidates
-from volt.text.characters import Marker
+from volt.text.atoms import Marker
 
 MOST_GROWN = 1 << 18  # merges, in steps that double
 

@@ -42,7 +42,8 @@ from volt.display import counted, html_curve, html_note, html_page, html_table
 from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError
 from volt.learn.candidates import Candidates
-from volt.text.characters import ALPHABET, PREFIX, SUFFIX, readable
+from volt.text.atoms import PREFIX, SUFFIX
+from volt.text.byte_alphabet import ALPHABET, readable
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 

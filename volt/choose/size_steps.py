@@ -24,7 +24,7 @@ from volt.choose.vocabulary_at import counts_of_kept
 from volt.display import counted
 from volt.errors import CandidateError, ConfigError
 from volt.learn.candidates import Candidates
-from volt.text.characters import SUFFIX
+from volt.text.atoms import SUFFIX
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array

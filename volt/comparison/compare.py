@@ -13,6 +13,7 @@ from operator import add
 from typing import Any
 
 from volt import arguments
+from volt.arguments import MAX_LINE
 from volt.choose.exact_curve import muv_search
 from volt.choose.learning import learn_enough
 from volt.choose.rules import DEFAULT, as_rule, checked_model, parse_rule
@@ -41,7 +42,6 @@ from volt.comparison.systems import (
 from volt.comparison.texts import NamedText, Texts, as_texts, read_both
 from volt.count.word_counts import WordCounts, mix
 from volt.errors import CandidateError
-from volt.files.limits import MAX_LINE
 from volt.learn.bpe import learn_bpe
 from volt.learn.candidates import Candidates
 

@@ -22,7 +22,8 @@ from volt.errors import VocabularyError, missing
 from volt.files.small_files import read_bytes
 from volt.formats.check import plain_file
 from volt.formats.registry import format_of, read_vocabulary
-from volt.text.characters import BYTE_TOKENS, token_lengths
+from volt.text.atoms import token_lengths
+from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.vocabulary import Vocabulary
 
 Longs = NDArray[np.int64]

@@ -21,7 +21,7 @@ from volt.choose.vocabulary_at import counts_of_kept, vocabulary_of
 from volt.comparison.cost import Cost
 from volt.encode.encoder import Encoder
 from volt.learn.candidates import Candidates
-from volt.text.characters import PREFIX, SUFFIX
+from volt.text.atoms import PREFIX, SUFFIX
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,8 @@ from volt.errors import ConfigError, VocabularyError
 from volt.files.paths import exists
 from volt.files.temporary import scratch_folder
 from volt.learn.candidates import Candidates
-from volt.text.characters import BYTE_TOKENS, token_lengths
+from volt.text.atoms import token_lengths
+from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary

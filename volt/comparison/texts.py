@@ -12,13 +12,13 @@ from itertools import chain
 import polars as pl
 
 from volt import arguments
+from volt.arguments import MAX_LINE
 from volt.count.corpus import count_words
 from volt.count.file_arguments import source_paths
 from volt.count.word_counts import WordCounts, as_counts
 from volt.display import counted
 from volt.errors import ConfigError
 from volt.files.blocks import read_blocks
-from volt.files.limits import MAX_LINE
 from volt.files.paths import expand
 
 N_SAMPLES = 4  # lines per text, where none are given

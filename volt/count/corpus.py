@@ -14,6 +14,7 @@ from itertools import chain
 from typing import cast, get_args
 
 from volt import arguments
+from volt.arguments import MAX_LINE, checked_max_line
 from volt.count.bounded_sums import Budget, CounterLimits, approximate_sum, bounded_sum, return_freed_memory
 from volt.count.column_texts import column_numbers, is_parquet
 from volt.count.counting import Progress, Shard, ShardCounter
@@ -21,7 +22,6 @@ from volt.count.word_counts import WordCounts, summed
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import BLOCK_SIZE, Errors
-from volt.files.limits import MAX_LINE, checked_max_line
 from volt.files.paths import Sources, expand
 from volt.files.ranges import RANGE_SIZE, ranges_of
 from volt.forks import about_to_use_polars

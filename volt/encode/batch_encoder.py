@@ -35,7 +35,7 @@ from volt.errors import ConfigError
 from volt.files.blocks import utf8_error
 from volt.files.loop_memory import Padded, PaddedMemory, aligned, longer
 from volt.files.threads import available_cores, in_order
-from volt.text.characters import BYTE_TOKENS
+from volt.text.byte_alphabet import BYTE_TOKENS
 
 if TYPE_CHECKING:
     from volt.kernels.new_unit import LoopState, UnitEncoder

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
+from volt.arguments import MAX_LINE
 from volt.files.blocks import Block, Errors, Wait, read_blocks
-from volt.files.limits import MAX_LINE
 from volt.files.paths import is_file
 from volt.files.ranges import FileSpan, file_spans, open_plain
 from volt.files.small_files import is_compressed

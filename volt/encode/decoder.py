@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import CorpusError, VocabularyError
-from volt.files.utf8 import is_utf8
-from volt.text.characters import BYTE_TOKENS, PREFIX, SUFFIX, to_bytes
+from volt.files.text_checks import is_utf8
+from volt.text.atoms import PREFIX, SUFFIX
+from volt.text.byte_alphabet import BYTE_TOKENS, to_bytes
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
+from volt.arguments import MAX_LINE
 from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded, EncodedPart, Ids
 from volt.encode.chunks import CHUNK_SIZE, NEWLINE, Chunk, checked_threads, chunks_of, file_chunks, joined_lines, shares
 from volt.encode.decoder import Decoder, decode
@@ -26,7 +27,6 @@ from volt.encode.pretokens import split_lines
 from volt.encode.rendering import Kind, Rendering, checked_separator
 from volt.errors import ArgumentError, ConfigError, VocabularyError
 from volt.files.blocks import Errors
-from volt.files.limits import MAX_LINE
 from volt.files.paths import size_of
 from volt.files.ranges import can_span
 from volt.text.normalizer import check_text

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, Literal, get_args
 import numpy as np
 
 from volt import arguments
+from volt.arguments import MAX_LINE, checked_max_line
 from volt.encode.batch_encoder import Dropout, EncodedPart
 from volt.encode.chunks import Chunk, checked_threads, file_chunks
 from volt.encode.encoder import Encoder
@@ -29,7 +30,6 @@ from volt.encode.rendering import checked_separator
 from volt.errors import ConfigError, OutputError
 from volt.files.atomic import append, check_distinct, follow, identity, make_folder, retire, write_atomic
 from volt.files.blocks import Errors, Wait, is_ready
-from volt.files.limits import MAX_LINE, checked_max_line
 from volt.files.paths import is_file, mark_of
 from volt.files.small_files import read_bytes
 from volt.urls import bare, name_of, url_of

@@ -19,17 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import CorpusError, VocabularyError, shown
-from volt.text.characters import (
-    ALPHABET,
-    BYTE_TOKENS,
-    SUFFIX,
-    Marker,
-    atom_code,
-    atom_codes,
-    atom_text,
-    text_codes,
-    to_characters,
-)
+from volt.text.atoms import SUFFIX, Marker, atom_code, atom_codes, atom_text, text_codes
+from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS, to_characters
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, marked
 from volt.vocabulary import Vocabulary
 

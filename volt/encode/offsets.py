@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from volt.encode.pretokens import own_characters
 from volt.forks import about_to_use_polars
-from volt.text.characters import BYTE_TOKENS, SPACE, SPLIT_CLASS, SUFFIX, to_bytes
+from volt.text.atoms import SPACE, SUFFIX
+from volt.text.byte_alphabet import BYTE_TOKENS, to_bytes
+from volt.text.character_sets import SPLIT_CLASS
 from volt.text.normalizer import Normalizer, check_text
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary

@@ -23,16 +23,9 @@ from volt import arguments
 from volt.display import counted
 from volt.encode.encoder import Encoder
 from volt.encode.merge_tables import MergeTables, Spelled, merged
-from volt.text.characters import (
-    PREFIX,
-    SPACE,
-    SUFFIX,
-    WHITE_SPACE,
-    Marker,
-    atom_codes,
-    to_bytes,
-    whole_characters,
-)
+from volt.text.atoms import PREFIX, SPACE, SUFFIX, Marker, atom_codes
+from volt.text.byte_alphabet import to_bytes, whole_characters
+from volt.text.character_sets import WHITE_SPACE
 from volt.text.patterns.published import CONTRACTIONS
 from volt.vocabulary import Vocabulary
 

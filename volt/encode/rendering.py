@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.encode.merge_tables import MergeTables
 from volt.errors import ConfigError, quoted
-from volt.text.characters import SUFFIX
+from volt.text.atoms import SUFFIX
 
 Longs = NDArray[np.int64]
 Kind = Literal["ids", "pieces", "id text"]

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
 from volt import arguments
-from volt.batches.batching_windows import FORMAT as STEPS
+from volt.batches.steps_state import FORMAT as STEPS
 from volt.errors import StreamError
 from volt.stream.running.state import FORMAT as LINES
 from volt.stream.running.state_checks import check_checksum, checksum

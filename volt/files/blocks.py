@@ -20,11 +20,11 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from volt.arguments import MAX_LINE, checked_max_line
 from volt.errors import ConfigError, CorpusError, shown_path, unreadable
 from volt.files.decompression import LONGEST_MAGIC, decompress, find_decoder
-from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE, checked_max_line, refuse_long
 from volt.files.small_files import opened
-from volt.files.utf8 import first_fault, is_utf8, refusing_binary
+from volt.files.text_checks import BYTE_ORDER_MARK, first_fault, is_utf8, refuse_long, refusing_binary
 from volt.urls import url_of
 
 Wait = Callable[[int, float | None], bool]  # descriptor, seconds → whether reading returns at once: see `is_ready`

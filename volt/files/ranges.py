@@ -16,11 +16,11 @@ from os import path as os_path
 from typing import TypeVar
 
 from volt import arguments
+from volt.arguments import MAX_LINE, checked_max_line
 from volt.errors import CorpusError, unreadable
 from volt.files.blocks import BLOCK_SIZE, Block, Errors, blocks_of, checked_blocks, shortened
 from volt.files.decompression import find_decoder
-from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE, checked_max_line, long_line_error, overlong
-from volt.files.utf8 import HEAD_SIZE, refuse_binary
+from volt.files.text_checks import BYTE_ORDER_MARK, HEAD_SIZE, long_line_error, overlong, refuse_binary
 from volt.urls import plain_path, url_of
 
 _SPAN_STEP, _COUNT_STEP = 1 << 12, 1 << 20  # bytes read at a time to find a line end, or to count lines

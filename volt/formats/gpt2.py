@@ -17,7 +17,8 @@ from volt.files.small_files import read_text
 from volt.formats.huggingface import tokens as huggingface
 from volt.formats.huggingface.pipeline_reading import added_losses
 from volt.formats.huggingface.pipeline_writing import Json
-from volt.text.characters import ALPHABET, SUFFIX, to_bytes, whole_characters
+from volt.text.atoms import SUFFIX
+from volt.text.byte_alphabet import ALPHABET, to_bytes, whole_characters
 from volt.text.patterns.cut_tokens import cut_tokens
 from volt.text.patterns.published import NAMED
 from volt.text.pretokenizer import PreTokenizer

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from volt.errors import ConfigError, VocabularyError, missing
-from volt.text.characters import Marker
+from volt.text.atoms import Marker
 from volt.text.special_tokens import SpecialTokens
 
 if TYPE_CHECKING:

@@ -80,7 +80,7 @@ def _ranked_pairs(vocabulary: Vocabulary) -> list[tuple[str, str]]:
     """Return the merges of a vocabulary that merges by ranks; earlier merges make the parts of each."""
     from volt.formats.huggingface.writing import merges_of
     from volt.formats.tiktoken.ranks import merges_of as merges_of_ranks
-    from volt.text.characters import to_bytes
+    from volt.text.byte_alphabet import to_bytes
 
     if vocabulary.pretokenizer.is_bytes:
         return merges_of_ranks([*map(to_bytes, vocabulary.atoms), *map(to_bytes, dict.fromkeys(vocabulary.made))])

@@ -17,7 +17,8 @@ from volt.files.atomic import write_together
 from volt.files.small_files import decoded, read_bytes, read_text
 from volt.formats import gpt2
 from volt.formats.protocol import USUAL, MergeList, Peer, needs
-from volt.text.characters import ALPHABET, PREFIX, SUFFIX
+from volt.text.atoms import PREFIX, SUFFIX
+from volt.text.byte_alphabet import ALPHABET
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 

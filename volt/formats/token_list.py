@@ -21,7 +21,8 @@ from volt.files.atomic import write_atomic
 from volt.files.small_files import read_text
 from volt.formats.protocol import HEAD_SIZE, MOST_DIGITS
 from volt.formats.registry import read_merges
-from volt.text.characters import BYTE_TOKENS, SUFFIX, atom_code
+from volt.text.atoms import SUFFIX, atom_code
+from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import ROLES
 from volt.vocabulary import Vocabulary

@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.count.corpus_statistics import Coverage, coverage_of
+from volt.count.coverage import Coverage, coverage_of
 from volt.count.word_counts import as_counts
 from volt.errors import CandidateError, CorpusError
 from volt.files.threads import run_watched
 from volt.learn.candidates import Candidates, Ints, Longs, Trajectory
-from volt.text.characters import ALPHABET, SUFFIX, Marker, atom_code, atom_codes, atom_text, check_marker, token_lengths
+from volt.text.atoms import SUFFIX, Marker, atom_code, atom_codes, atom_text, check_marker, token_lengths
+from volt.text.byte_alphabet import ALPHABET
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 from volt.vocabulary.validation import as_pairs
 

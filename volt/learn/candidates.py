@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.display import counted
 from volt.errors import CandidateError
-from volt.text.characters import Marker
+from volt.text.atoms import Marker
 
 if TYPE_CHECKING:
-    from volt.count.corpus_statistics import Coverage
+    from volt.count.coverage import Coverage
     from volt.count.word_counts import WordCounts
     from volt.vocabulary import Vocabulary
 

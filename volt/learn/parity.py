@@ -31,7 +31,8 @@ from volt.learn.bpe import (
     token_strings,
 )
 from volt.learn.candidates import Candidates, Longs
-from volt.text.characters import ALPHABET, Marker, atom_text
+from volt.text.atoms import Marker, atom_text
+from volt.text.byte_alphabet import ALPHABET
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 
 if TYPE_CHECKING:

@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from volt.stream.running.checkpoint import load_state as load_state
     from volt.stream.running.checkpoint import save_state as save_state
     from volt.stream.running.merging_states import merge_states as merge_states
-    from volt.stream.running.source_buffer import StreamBatch as StreamBatch
     from volt.stream.running.stream import Stream as Stream
+    from volt.stream.running.stream_batch import StreamBatch as StreamBatch
     from volt.stream.running.summary import Summary as Summary
     from volt.stream.running.summary import VirtualEpoch as VirtualEpoch
     from volt.stream.running.translation import Translation as Translation
@@ -76,7 +76,7 @@ __getattr__, __dir__, __all__ = lazy(
         "reading.source_definition": ("Checks", "Source"),
         "running.checkpoint": ("load_state", "save_state"),
         "running.merging_states": ("merge_states",),
-        "running.source_buffer": ("StreamBatch",),
+        "running.stream_batch": ("StreamBatch",),
         "running.stream": ("Stream",),
         "running.summary": ("Summary", "VirtualEpoch"),
         "running.translation": ("Translation",),

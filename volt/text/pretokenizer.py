@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from volt import arguments
 from volt.errors import ConfigError
-from volt.text.characters import SPACE, SPLIT_CLASS
+from volt.text.atoms import SPACE
+from volt.text.character_sets import SPLIT_CLASS
 from volt.text.normalizer import _over_text
 from volt.text.patterns.published import (
     BYTES,

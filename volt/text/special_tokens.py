@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from volt import arguments
 from volt.errors import ConfigError, quoted
-from volt.text.characters import ALPHABET, BYTE_TOKENS, SUFFIX, to_bytes, to_characters
+from volt.text.atoms import SUFFIX
+from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS, to_bytes, to_characters
 
 if TYPE_CHECKING:
     import numpy as np

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from volt import arguments
 from volt.display import counted
 from volt.errors import ConfigError, quoted
-from volt.text.characters import SUFFIX
+from volt.text.atoms import SUFFIX
 from volt.text.special_tokens import ROLES, Role, SpecialTokens
 from volt.vocabulary.validation import MOST_IDS, UNUSED
 from volt.vocabulary.vocabulary import Vocabulary

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from volt import arguments
 from volt.errors import VocabularyError, VoltError, quoted, shown
-from volt.text.characters import SUFFIX, Marker, atom_code
+from volt.text.atoms import SUFFIX, Marker, atom_code
 from volt.text.special_tokens import SpecialTokens
 
 Kind: TypeAlias = Literal["token", "unk", "bos", "eos", "pad", "control", "user", "byte", "marker", "unused"]

@@ -22,7 +22,8 @@ from volt import arguments
 from volt.display import counted, html_note, html_page, html_table
 from volt.errors import ConfigError, VocabularyError, quoted, shown_path
 from volt.files.atomic import write_atomic
-from volt.text.characters import BYTE_TOKENS, SUFFIX, Marker, atom_code, check_marker
+from volt.text.atoms import SUFFIX, Marker, atom_code, check_marker
+from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens

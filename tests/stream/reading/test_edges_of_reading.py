@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from volt.errors import StreamError
-from volt.files.limits import LongLineError
+from volt.files.text_checks import LongLineError
 from volt.stream import Source, Stream
 from volt.stream.reading.shard import Shard
 from volt.stream.reading.shards import open_pair, open_shard

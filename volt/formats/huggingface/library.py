@@ -15,7 +15,7 @@ from volt.formats.huggingface.pipeline_writing import ENDED, vocab_without_ends
 from volt.formats.huggingface.reading import read
 from volt.formats.huggingface.tokens import FILE
 from volt.formats.protocol import USUAL, Peer, needs
-from volt.text.characters import PREFIX, SUFFIX
+from volt.text.atoms import PREFIX, SUFFIX
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 from volt.vocabulary.special_roles import named_tokens

@@ -22,7 +22,8 @@ from volt.display import counted
 from volt.errors import ConfigError, VocabularyError, quoted
 from volt.formats.huggingface.pipeline_writing import Json, Scheme, replace_step
 from volt.formats.huggingface.split_patterns import cut_name
-from volt.text.characters import ALPHABET, PREFIX, SUFFIX, Marker
+from volt.text.atoms import PREFIX, SUFFIX, Marker
+from volt.text.byte_alphabet import ALPHABET
 from volt.text.normalizer import Normalizer
 from volt.text.patterns.published import drops_rest, splits_of
 from volt.text.patterns.regex_parser import parse, sets_of

@@ -16,7 +16,8 @@ from functools import lru_cache
 from typing import Any
 
 from volt.formats.huggingface.split_patterns import spelled
-from volt.text.characters import PREFIX, SPLIT_SPACE, SUFFIX, Marker, ranges
+from volt.text.atoms import PREFIX, SUFFIX, Marker
+from volt.text.character_sets import SPLIT_SPACE, ranges
 from volt.text.normalizer import Normalizer
 from volt.text.patterns.published import GPT2_MARKED
 from volt.text.pretokenizer import PreTokenizer

@@ -33,7 +33,7 @@ from volt.formats.huggingface.pipeline_writing import (
 from volt.formats.huggingface.split_patterns import original
 from volt.formats.huggingface.tokens import CONFIG, FILE, MAP
 from volt.formats.protocol import located
-from volt.text.characters import PREFIX, SUFFIX, Marker
+from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
 from volt.text.patterns.published import GPT2, GPT2_GROUPED, name_of
 from volt.text.patterns.splitter import Split

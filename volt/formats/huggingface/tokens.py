@@ -18,7 +18,8 @@ from volt.formats.huggingface.pipeline_reading import remade
 from volt.formats.huggingface.pipeline_writing import Json, Scheme
 from volt.formats.huggingface.split_patterns import ADDS_SPACE
 from volt.formats.protocol import MOST_DIGITS
-from volt.text.characters import BYTE_TOKENS, SUFFIX, atom_code
+from volt.text.atoms import SUFFIX, atom_code
+from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.normalizer import Normalizer
 from volt.text.special_tokens import LONGEST, ROLES, SpecialTokens
 from volt.vocabulary.file_format import parsed_json

@@ -35,7 +35,8 @@ from volt.formats.huggingface.reading import not_whole
 from volt.formats.huggingface.split_patterns import spelled
 from volt.formats.huggingface.tokens import CONFIG, FILE, MAP
 from volt.formats.protocol import located, refuse_scaffolding
-from volt.text.characters import ALPHABET, PREFIX, SUFFIX
+from volt.text.atoms import PREFIX, SUFFIX
+from volt.text.byte_alphabet import ALPHABET
 from volt.text.pretokenizer import IF_ABSENT
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Literal
 
-from volt.text.characters import SUFFIX
+from volt.text.atoms import SUFFIX
 
 _PRIVATE = 0x100000  # the first of the private characters
 NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = 1, 2, 3, 4, 5, 6  # types of pieces

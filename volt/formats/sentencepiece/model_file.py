@@ -26,7 +26,9 @@ from volt.formats.protocol import USUAL, MergeList, Peer, located
 from volt.formats.sentencepiece import charsmap, writing
 from volt.formats.sentencepiece import merges as implied
 from volt.formats.sentencepiece.merges import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER
-from volt.text.characters import BYTE_TOKENS, PREFIX, SPLIT_SPACE, SUFFIX, Marker
+from volt.text.atoms import PREFIX, SUFFIX, Marker
+from volt.text.byte_alphabet import BYTE_TOKENS
+from volt.text.character_sets import SPLIT_SPACE
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens

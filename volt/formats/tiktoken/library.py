@@ -10,7 +10,7 @@ from volt.files.small_files import read_bytes
 from volt.formats.protocol import USUAL, Peer, needs
 from volt.formats.tiktoken.ranks import choose, read_ranks
 from volt.formats.tiktoken.reading import read_file
-from volt.text.characters import to_characters
+from volt.text.byte_alphabet import to_characters
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary

@@ -23,7 +23,7 @@ from typing import Literal
 
 from volt.errors import VocabularyError, shown_path
 from volt.formats.protocol import MOST_DIGITS, located
-from volt.text.characters import to_characters
+from volt.text.byte_alphabet import to_characters
 from volt.text.patterns.cut_tokens import cut_tokens, leaves_gaps, n_cut
 from volt.text.patterns.published import NAMED, drops_rest, of_matches
 from volt.text.patterns.splitter import cut_alike

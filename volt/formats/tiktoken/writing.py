@@ -12,7 +12,7 @@ from volt.files.atomic import write_atomic
 from volt.formats.protocol import USUAL, located, refuse_scaffolding
 from volt.formats.tiktoken.library import pattern_of
 from volt.formats.tiktoken.ranks import drops_text, recovered
-from volt.text.characters import ALPHABET, to_bytes, to_characters
+from volt.text.byte_alphabet import ALPHABET, to_bytes, to_characters
 from volt.text.patterns.cut_tokens import cut_tokens
 from volt.text.patterns.published import NAMED
 from volt.vocabulary import Vocabulary

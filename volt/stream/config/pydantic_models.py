@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
-from volt.files.limits import MAX_LINE
+from volt.arguments import MAX_LINE
 from volt.files.threads import MOST_WORKERS
 from volt.stream.mixing.mixture import TEMPERATURE
 from volt.stream.reading.source_definition import BLOCK_BYTES, BLOCK_LINES, SPLIT_LINES

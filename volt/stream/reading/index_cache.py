@@ -22,7 +22,8 @@ from volt.files.atomic import write_atomic
 from volt.files.paths import size_of
 from volt.files.remote import look
 from volt.files.temporary import sweep
-from volt.stream.reading.shard import Facts, Segments
+from volt.stream.reading.segments import Segments
+from volt.stream.reading.shard import Facts
 from volt.urls import bare, is_web, same, url_of
 
 VERSION = 8

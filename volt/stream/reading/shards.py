@@ -21,14 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
+from volt.arguments import MAX_LINE
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError, StreamError, shown_path
 from volt.files.indexed_dataset import BIN, HEAD, IDX, IndexedIds, dtype_of, open_ids, prefix_of
-from volt.files.limits import MAX_LINE, LongLineError, long_line_error
 from volt.files.paths import exists
 from volt.files.remote_files import local_copy
+from volt.files.text_checks import LongLineError, long_line_error
 from volt.stream.reading.index_cache import Index, cached_index
-from volt.stream.reading.shard import Facts, Shard, as_stream_errors, check_is_file, noted
+from volt.stream.reading.segments import noted
+from volt.stream.reading.shard import Facts, Shard, as_stream_errors, check_is_file
 from volt.stream.reading.text_shard import open_text
 from volt.stream.transforms.column import Column
 

@@ -12,13 +12,14 @@ from typing import Literal, get_args
 import numpy as np
 
 from volt import arguments
+from volt.arguments import MAX_LINE, checked_max_line
 from volt.display import counted
 from volt.errors import ConfigError
-from volt.files.limits import MAX_LINE, checked_max_line
 from volt.stream.mixing.schedule import Schedule, check_weight
 from volt.stream.transforms.column import Column, Longs, Mask, blank, lengths
 from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.transform import MOST_COPIES, Transform, max_copies
+from volt.stream.transforms.options import MOST_COPIES
+from volt.stream.transforms.transform import Transform, max_copies
 
 
 @dataclass(frozen=True, slots=True)

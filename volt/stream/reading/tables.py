@@ -21,12 +21,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from volt import arguments
+from volt.arguments import MAX_LINE
 from volt.errors import ConfigError, CorpusError, StreamError, quoted, shown, shown_path
-from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE, long_line_error
 from volt.files.remote_files import local_copy
 from volt.files.small_files import read_start
+from volt.files.text_checks import BYTE_ORDER_MARK, long_line_error
 from volt.stream.reading.index_cache import Index, cached_index
-from volt.stream.reading.shard import Facts, Shard, as_stream_errors, noted, shifting_lines
+from volt.stream.reading.segments import noted
+from volt.stream.reading.shard import Facts, Shard, as_stream_errors, shifting_lines
 from volt.stream.reading.text_shard import PARQUET, cut_lines, lines_of, split_lines
 from volt.stream.transforms.column import Column
 

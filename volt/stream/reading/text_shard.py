@@ -12,15 +12,16 @@ from pathlib import Path
 
 import numpy as np
 
+from volt.arguments import MAX_LINE
 from volt.errors import StreamError, shown_path
 from volt.files.blocks import read_raw
 from volt.files.decompression import find_decoder
-from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE
 from volt.files.remote import has_ranges
 from volt.files.small_files import read_start
-from volt.files.utf8 import first_fault, is_utf8_array
+from volt.files.text_checks import BYTE_ORDER_MARK, first_fault, is_utf8_array
 from volt.stream.reading.index_cache import Index, cached_index
-from volt.stream.reading.shard import Facts, Packing, Shard, as_stream_errors, noted, stamp_of
+from volt.stream.reading.segments import Packing, noted, stamp_of
+from volt.stream.reading.shard import Facts, Shard, as_stream_errors
 from volt.stream.transforms.column import Column, line_ends_of
 from volt.urls import url_of
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import StreamError, VoltError
-from volt.files.utf8 import is_utf8_array
+from volt.files.text_checks import is_utf8_array
 from volt.stream.reading.error_policy import ErrorPolicy, Fault
 from volt.stream.reading.open_source import OpenSource, line_order, permuted_late, read_part
 from volt.stream.reading.sampler import BlockRange

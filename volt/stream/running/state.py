@@ -35,7 +35,7 @@ from volt.stream.running.state_checks import (
 
 FORMAT = "volt.stream"
 VERSION = 3
-_STEPS_FORMAT = "volt.steps"  # of the states of steps (volt.batches.batching_windows)
+_STEPS_FORMAT = "volt.steps"  # of the states of steps (volt.batches.steps_state)
 
 
 @dataclass(frozen=True, slots=True)

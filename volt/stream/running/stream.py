@@ -26,8 +26,9 @@ from volt.stream.running.block_computation import Address, Form
 from volt.stream.running.engine import Ends, Engine
 from volt.stream.running.merging_states import continued
 from volt.stream.running.processes import StartMethod
-from volt.stream.running.source_buffer import Longs, StreamBatch, mixed, mixed_columns
+from volt.stream.running.source_buffer import Longs, mixed
 from volt.stream.running.state import State
+from volt.stream.running.stream_batch import StreamBatch, mixed_columns
 from volt.stream.running.summary import Summary, mixed_by_size, source_summaries
 from volt.stream.tasks.task import Split
 from volt.stream.transforms.transform import LoadedFiles

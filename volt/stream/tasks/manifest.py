@@ -24,7 +24,7 @@ from volt.errors import ConfigError, CorpusError, StreamError, quoted, shown_pat
 from volt.files.atomic import write_atomic
 from volt.files.paths import size_of
 from volt.stream.reading.open_source import fingerprint
-from volt.stream.reading.shard import stamp_of
+from volt.stream.reading.segments import stamp_of
 from volt.stream.tasks.task import InputFile, ReadInput, Task, expanded, look_at, names_of, paths_by_side
 
 T = TypeVar("T")

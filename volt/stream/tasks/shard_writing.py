@@ -24,12 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
+from volt.arguments import MAX_LINE, checked_max_line
 from volt.count.counting import count_block
 from volt.count.word_counts import CountedPart, summed
 from volt.errors import ConfigError, VoltError, quoted, shown_path
 from volt.files.atomic import write_atomic
 from volt.files.blocks import Block, checked_block
-from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE, checked_max_line
+from volt.files.text_checks import BYTE_ORDER_MARK
 from volt.files.threads import MOST_WORKERS, available_cores, in_order
 from volt.stream.tasks.manifest import (
     Compression,

@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
+from volt.arguments import MAX_LINE
 from volt.display import counted
 from volt.errors import ConfigError, StreamError, shown_path
 from volt.files.blocks import read_raw
-from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE
 from volt.files.paths import expand, stands_for_several
+from volt.files.text_checks import BYTE_ORDER_MARK
 from volt.files.threads import prefetch
 from volt.stream.mixing.schedule import Schedule
-from volt.stream.reading.shard import Stamp, check_is_file, stamp_of
+from volt.stream.reading.segments import Stamp, stamp_of
+from volt.stream.reading.shard import check_is_file
 from volt.stream.reading.shards import are_ids
 from volt.stream.reading.text_shard import LineCutter, TextScan
 from volt.stream.transforms.transform import Transform

@@ -19,8 +19,8 @@ from volt.stream.transforms.column import Column, Mask, measured
 from volt.stream.transforms.fields import map_columns, with_fields
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.options import FieldNumber, Fields, LineTransform
-from volt.stream.transforms.transform import LineFault
+from volt.stream.transforms.options import FieldNumber, Fields
+from volt.stream.transforms.transform import LineFault, LineTransform
 
 _OPENING = r"\s\-–—/(\[{\"„“”«»‹›‘¿¡"  # what may stand before a word
 _FIRST_LETTER = re.compile(rf"(?<![^{_OPENING}])[^\W\d_]")

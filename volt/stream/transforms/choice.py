@@ -20,8 +20,8 @@ from volt.stream.transforms import transform as steps
 from volt.stream.transforms.column import Longs
 from volt.stream.transforms.line_batch import Batch, together
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.options import Amount, ConfiguredTransform
-from volt.stream.transforms.transform import LineFault, LoadedFiles, Transform
+from volt.stream.transforms.options import Amount
+from volt.stream.transforms.transform import ConfiguredTransform, LineFault, LoadedFiles, Transform
 
 
 @dataclass(frozen=True, slots=True)

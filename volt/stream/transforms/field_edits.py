@@ -14,9 +14,9 @@ from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import with_fields
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.options import Copies, FieldNumber, Fields, FieldText, LineTransform
+from volt.stream.transforms.options import Copies, FieldNumber, Fields, FieldText
 from volt.stream.transforms.tags import surrounded
-from volt.stream.transforms.transform import LineFault
+from volt.stream.transforms.transform import LineFault, LineTransform
 
 
 @dataclass(frozen=True, slots=True)

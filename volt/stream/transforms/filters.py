@@ -27,9 +27,9 @@ from volt.stream.transforms.field_edits import KeepFields
 from volt.stream.transforms.fields import N_SIDES, with_fields
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.options import ConfiguredTransform, Fields, Size, TwoFields, field_number, number_between
+from volt.stream.transforms.options import Fields, Size, TwoFields, field_number, number_between
 from volt.stream.transforms.tokens import token_counts
-from volt.stream.transforms.transform import Transform
+from volt.stream.transforms.transform import ConfiguredTransform, Transform
 
 if TYPE_CHECKING:
     import polars as pl

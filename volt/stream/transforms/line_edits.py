@@ -14,15 +14,8 @@ from volt.stream.transforms.column import Column, Longs, lengths
 from volt.stream.transforms.fields import with_fields
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.options import (
-    ConfiguredTransform,
-    Copies,
-    FieldNumber,
-    Fields,
-    FieldText,
-    Number,
-    Probability,
-)
+from volt.stream.transforms.options import Copies, FieldNumber, Fields, FieldText, Number, Probability
+from volt.stream.transforms.transform import ConfiguredTransform
 
 _MOST = 1 << 53  # no text has as many words
 

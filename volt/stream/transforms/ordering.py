@@ -14,7 +14,7 @@ from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.registry import TRANSFORMS
 from volt.stream.transforms.transform import LineFault, LoadedFiles, Transform, decodes, deterministic, loaded
-from volt.text.characters import SPACE, SUFFIX
+from volt.text.atoms import SPACE, SUFFIX
 
 BOTH = (1, 2)  # the fields of a transform that names none
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from volt.errors import VocabularyError, missing, quoted, shown_path
 from volt.files.small_files import decoded, read_bytes
 from volt.stream.transforms.column import Ints, Longs
-from volt.text.characters import SPACE, SUFFIX
+from volt.text.atoms import SPACE, SUFFIX
 
 _N_CODES = 0x110000
 

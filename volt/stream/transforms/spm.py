@@ -15,10 +15,10 @@ from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import Draws, each_field
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.options import Amount, Fields, File, FileTransform, LineTransform, whole_between
+from volt.stream.transforms.options import Amount, Fields, File, whole_between
 from volt.stream.transforms.sentencepiece_sampling import Form, Sampler, column_of_rows, sampler_of
 from volt.stream.transforms.subwords import decoded, ids_of, pieces_of
-from volt.stream.transforms.transform import Call, LoadedFiles
+from volt.stream.transforms.transform import Call, FileTransform, LineTransform, LoadedFiles
 
 NBest = Annotated[int, partial(whole_between, low=-1, high=512)]
 

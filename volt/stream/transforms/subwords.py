@@ -19,8 +19,8 @@ from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import N_SIDES, Draws, check_values, each_field, with_fields
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.options import Fields, File, FileTransform, LineTransform, Probability, Size
-from volt.stream.transforms.transform import Call, LineFault, LoadedFiles
+from volt.stream.transforms.options import Fields, File, Probability, Size
+from volt.stream.transforms.transform import Call, FileTransform, LineFault, LineTransform, LoadedFiles
 
 if TYPE_CHECKING:
     from volt.encode.encoder import Encoder

@@ -16,7 +16,8 @@ from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import map_columns, map_strings
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.options import Fields, FieldText, LineTransform
+from volt.stream.transforms.options import Fields, FieldText
+from volt.stream.transforms.transform import LineTransform
 
 TARGET = 2  # the field of the target side
 

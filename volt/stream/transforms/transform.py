@@ -1,4 +1,4 @@
-"""Define the `Transform` protocol, the transform properties that a stream reads, and a cache of loaded files.
+"""`Transform`, its base classes, the properties that a stream reads, and a cache of loaded files.
 
 A stream's sources share one `LoadedFiles`. A worker receives copies without loaded files.
 """
@@ -6,14 +6,16 @@ A stream's sources share one `LoadedFiles`. A worker receives copies without loa
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from math import prod
 from pathlib import Path
 from threading import RLock
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from types import NoneType
+from typing import Any, ClassVar, Literal, Protocol, TypeVar, get_args, get_origin, get_type_hints, runtime_checkable
 
 from volt import arguments
 from volt.errors import ConfigError, StreamError
@@ -23,7 +25,7 @@ from volt.stream.transforms.line_rng import LineRng
 
 T = TypeVar("T")
 Call = Callable[[Batch, LineRng], Batch]
-MOST_COPIES = 10_000  # of a line, or of a field
+_CAPITAL = re.compile("(?<!^)(?=[A-Z])")
 
 
 @runtime_checkable
@@ -236,3 +238,68 @@ class Opened:
 def loaded(transform: Transform, files: LoadedFiles) -> Transform:
     result: Transform = transform.opened(files) if hasattr(transform, "opened") else transform
     return result
+
+
+@cache
+def _checks(kind: type[Any]) -> list[tuple[str, bool, Callable[[Any, str], object]]]:
+    hints, result = get_type_hints(kind, include_extras=True), list[tuple[str, bool, Callable[[Any, str], object]]]()
+    for option in dataclasses.fields(kind):
+        args = get_args(hint := hints[option.name])
+        for one in args if NoneType in args else (hint,):
+            names = [partial(arguments.choice, choices=get_args(one))] if get_origin(one) is Literal else []
+            result += [(option.name, NoneType in args, check) for check in getattr(one, "__metadata__", names)]
+    return result
+
+
+class ConfiguredTransform:
+    """Base class of transforms that a configuration can name. A name is the class's in snake case.
+
+    The function that an option's type names checks it. Attribute docstrings become the schema's descriptions.
+    """
+
+    __slots__ = ()
+    name: ClassVar[str]
+    __pydantic_config__: ClassVar[dict[str, object]] = {
+        "extra": "forbid",
+        "use_attribute_docstrings": True,
+        "alias_generator": lambda name: name.rstrip("_"),  # `from_` is `from` in YAML
+    }
+
+    def __init_subclass__(cls) -> None:
+        cls.name = _CAPITAL.sub("_", cls.__name__).lower()
+
+    def __post_init__(self) -> None:
+        for option, is_optional, check in _checks(type(self)):  # type: ignore[arg-type]  # mypy: a class is not Hashable
+            value = getattr(self, option)
+            if value is not None or not is_optional:
+                object.__setattr__(self, option, check(value, option.rstrip("_")))
+        self.check()
+
+    def check(self) -> None:
+        """Raise ConfigError if options do not fit together."""
+
+
+class LineTransform(ConfiguredTransform):
+    __slots__ = ()
+    is_compiled: ClassVar[bool] = True
+    keeps_lines: ClassVar[bool] = True
+
+
+class FileTransform(ConfiguredTransform):
+    __slots__ = ()
+
+    def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
+        """Return the call with the loaded file, and option → the file's fingerprint."""
+        raise NotImplementedError
+
+    def opened(self, files: LoadedFiles) -> Opened:
+        call, fingerprints = self.load(files)
+        names = [field.name for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+        options = {name.rstrip("_"): signature(getattr(self, name)) for name in names if name not in fingerprints}
+        return Opened(self, call, {"type": type(self).__name__, **options, **fingerprints})
+
+    def __call__(self, batch: Batch, rng: LineRng) -> Batch:
+        return self.opened(LoadedFiles())(batch, rng)
+
+    def signature(self) -> dict[str, Any]:
+        return self.opened(LoadedFiles()).values

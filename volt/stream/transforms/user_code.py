@@ -26,8 +26,8 @@ from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import check_values
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.options import File, FileTransform
-from volt.stream.transforms.transform import LineFault, LoadedFiles, Opened
+from volt.stream.transforms.options import File
+from volt.stream.transforms.transform import FileTransform, LineFault, LoadedFiles, Opened
 from volt.stream.transforms.user_file import Function, UserFile, fault_of, pass_signal_on, printing_to_stderr
 
 if TYPE_CHECKING:

@@ -24,10 +24,10 @@ from volt.stream.transforms.fields import Draws, each_field
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.noise import Hit, TokenNoise
-from volt.stream.transforms.options import Amount, Fields, File, FileTransform, Probability
+from volt.stream.transforms.options import Amount, Fields, File, Probability
 from volt.stream.transforms.tokens import NO_OTHERS, with_values, written
-from volt.stream.transforms.transform import LoadedFiles, Opened
-from volt.text.characters import SPACE
+from volt.stream.transforms.transform import FileTransform, LoadedFiles, Opened
+from volt.text.atoms import SPACE
 
 _SPECIAL = re.compile(r"<[^<> ]+>")
 _BREAKING = re.compile(r"[ \t\r\n]")

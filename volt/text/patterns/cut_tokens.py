@@ -16,7 +16,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.text.characters import whole_characters
+from volt.text.byte_alphabet import whole_characters
 from volt.text.patterns.automaton import closure
 from volt.text.patterns.splitter import Split, Splitter, WordCutter
 

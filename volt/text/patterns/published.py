@@ -34,7 +34,7 @@ from functools import lru_cache
 from typing import Any
 
 from volt.errors import ConfigError, quoted
-from volt.text.characters import SPACE
+from volt.text.atoms import SPACE
 from volt.text.patterns.regex_parser import nodes_of, parse
 from volt.text.patterns.regex_tree import Repetition
 from volt.text.patterns.splitter import Split, Splitter, WordCutter

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from volt import arguments
 from volt.errors import ConfigError, quoted
-from volt.text.characters import ALPHABET, SPACE, to_characters
+from volt.text.atoms import SPACE
+from volt.text.byte_alphabet import ALPHABET, to_characters
 from volt.text.normalizer import check_text
 from volt.text.patterns.automaton import Automaton, determinize, is_linear
 from volt.text.patterns.regex_parser import parse, sets_of

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from volt.kernels import intrinsics, pretokenize
-from volt.text.characters import SPLIT_CLASS, SPLIT_SPACE, WHITE_SPACE, ranges
+from volt.text.character_sets import SPLIT_CLASS, SPLIT_SPACE, WHITE_SPACE, ranges
 from volt.text.patterns.published import GPT2, GPT2_GROUPED
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volt.errors import ConfigError
-from volt.text.characters import atom_code, atom_codes, atom_text, check_marker, token_lengths
+from volt.text.atoms import atom_code, atom_codes, atom_text, check_marker, token_lengths
 
 FEW = settings(deadline=None, max_examples=examples(100))
 words_ = st.lists(st.text(st.sampled_from("ab▁é😀</w>\0\U0010ffff"), min_size=1, max_size=8), max_size=6)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from merges import LINES, MARKERS
 
 from volt import Encoder, SpecialTokens, WordCounts, learn_bpe, search
-from volt.count.corpus_statistics import checked_share, coverage_of
+from volt.count.coverage import checked_share, coverage_of
 from volt.errors import ArgumentError, ConfigError, CorpusError, VoltError
 
 FEW = settings(deadline=None, max_examples=examples(30))

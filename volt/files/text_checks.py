@@ -1,4 +1,4 @@
-"""Check whether bytes are UTF-8 text, and name the binary format if they are not.
+"""Check whether bytes are UTF-8 text, name the binary format if they are not, and limit the length of a line.
 
 Text may contain any character, including NUL. Only the first `HEAD_SIZE` bytes decide. A file is refused if they have:
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from volt.errors import CorpusError, shown_path
 from volt.forks import about_to_use_polars
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # no part of the first line
 HEAD_SIZE = 8 << 10  # bytes that are checked
 _LEAST = 64  # bytes, for shares to be significant
 _NUL_SHARE, _CONTROL_SHARE, _CONTROL_SHARE_OF_NO_TEXT = 0.3, 0.3, 0.05
@@ -147,3 +148,32 @@ def first_fault(data: bytes) -> int:
     except UnicodeDecodeError as error:
         return error.start
     return len(data)
+
+
+def overlong(text: bytes, most: int) -> int:
+    r"""Return where the first line of more than `most` bytes starts, or −1.
+
+    >>> overlong(b"old\nlower\n", 4)
+    4
+    """
+    start = 0
+    while len(text) - start > most:
+        if (end := text.rfind(b"\n", start, start + most + 1)) < 0:
+            return start
+        start = end + 1
+    return -1
+
+
+class LongLineError(CorpusError):
+    """A line exceeds the limit."""
+
+
+def long_line_error(path: str, line: int, most: int) -> LongLineError:
+    """Return the error for a line of more than `most` bytes."""
+    return LongLineError(f"{shown_path(path)}:{line}: the line has more than {most:,} bytes; cut it, or raise max_line")
+
+
+def refuse_long(text: bytes, most: int | None, *, path: str, first_line: int) -> None:
+    """Raise CorpusError if one of these lines has more than `most` bytes."""
+    if most is not None and (start := overlong(text, most)) >= 0:
+        raise long_line_error(path, first_line + text.count(b"\n", 0, start), most)

@@ -1,0 +1,155 @@
+"""`Segments`: the pieces of an indexed file, their places and check sums, and reading one.
+
+A plain file is read in place. The pieces of a compressed file or a table are copied to the cache folder, as LZ4 frames.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from volt.errors import CorpusError, StreamError, shown_path, unreadable
+from volt.files.atomic import write_atomic
+from volt.files.blocks import read_raw
+from volt.files.remote import look, read_range
+from volt.urls import url_of
+
+Stamp = tuple[int, int]  # size, time of change
+Packing = Literal["plain", "frames", "whole"]
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """The byte positions of a file's pieces.
+
+    data_path: the file that contains the pieces: `path` itself, or its split copy.
+    packing: the format of data_path: "plain" text, LZ4 "frames", or "whole", a compressed file read as one piece.
+    ends: byte offsets in data_path at which pieces end.
+    counts: lines per piece.
+    checks: the CRC-32 of each piece, or of its frame.
+    """
+
+    path: str
+    data_path: str
+    packing: Packing
+    ends: tuple[int, ...]
+    counts: tuple[int, ...]
+    checks: tuple[int, ...]
+    stamp: Stamp
+
+    def read(self, piece: int) -> bytes:
+        """Return the bytes of a piece. Raises StreamError if the file is changed or damaged."""
+        stored = self._stored(piece)
+        is_frame = self.packing == "frames"
+        if crc32(stored) != self.checks[piece]:
+            raise self._damaged(piece) if is_frame else self._edited(piece)
+        return _unpacked(stored) if is_frame else stored
+
+    def check_unchanged(self) -> None:
+        if stamp_of(self.data_path) != self.stamp:
+            raise self.changed()
+
+    def changed(self) -> StreamError:
+        return StreamError(f"{shown_path(self.data_path)}: changed while the stream was running; start the stream anew")
+
+    def record(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if name not in ("path", "data_path")}
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any], path: str, copy: Path) -> Segments:
+        """Return the stored segments. Raises StreamError if the file or its copy has changed."""
+        values: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in record.items()}
+        result = cls(path, str(copy) if record["packing"] == "frames" else path, **values)
+        result.check_unchanged()
+        return result
+
+    def _stored(self, piece: int) -> bytes:
+        start = self.ends[piece - 1] if piece else 0
+        size, url = self.ends[piece] - start, url_of(self.data_path)
+        try:
+            with nullcontext() if url else open(self.data_path, "rb") as file:
+                if stamp_of(file.fileno() if file else self.data_path) != self.stamp:
+                    raise self.changed()
+                if self.packing == "whole":
+                    return b"".join(read_raw(self.data_path, max_line=None))  # the index knows its longest line
+                if file:
+                    file.seek(start)
+                data = file.read(size) if file else read_range(self.data_path, start, size)
+        except OSError as error:
+            remedy = "it could be when it was indexed: restore it"
+            raise unreadable(self.data_path, error, kind=StreamError, remedy=remedy) from error
+        except CorpusError as error:
+            raise StreamError(str(error)) from error
+        if len(data) < size:
+            raise self.changed()
+        return data
+
+    def _damaged(self, piece: int) -> StreamError:
+        with suppress(OSError):
+            os.unlink(self.data_path)
+        copy = f"its copy {shown_path(self.data_path)} is damaged in piece {piece} and was deleted"
+        return StreamError(f"{shown_path(self.path)}: {copy}; start the stream anew")
+
+    def _edited(self, piece: int) -> StreamError:
+        first = sum(self.counts[:piece]) + 1
+        lines = f"lines {first:,} to {first - 1 + self.counts[piece]:,}"
+        result = f"{lines} are not what was indexed, though its size and time of change are the same"
+        return StreamError(f"{shown_path(self.path)}: {result}; touch the file, and start the stream anew")
+
+
+def noted(path: str, packing: Packing, cut: Iterable[tuple[bytes, int]], *, copy: Path | None = None) -> Segments:
+    """Index the pieces of a file in one pass, and write each piece to `copy`, if any, as an LZ4 frame.
+
+    cut: for each piece its bytes and its number of lines
+    Raises StreamError if the file changes meanwhile.
+    """
+    before, position = stamp_of(path), 0
+    ends, counts, checks = list[int](), list[int](), list[int]()
+    with nullcontext() if copy is None else write_atomic(copy) as file:
+        for piece, n_lines in cut:
+            stored = piece if file is None else _frame(piece)
+            position += len(stored)
+            ends.append(position)
+            counts.append(n_lines)
+            checks.append(crc32(stored))
+            if file is not None:
+                file.write(stored)
+    if stamp_of(path) != before:
+        raise StreamError(f"{shown_path(path)}: changed while it was being indexed; wait until it is complete")
+    data_path = str(copy or path)
+    return Segments(path, data_path, packing, tuple(ends), tuple(counts), tuple(checks), stamp_of(data_path))
+
+
+def crc32(data: bytes) -> int:
+    """Return the CRC-32 that zlib defines, in a twentieth of zlib's time."""
+    from isal import isal_zlib
+
+    return int(isal_zlib.crc32(data))
+
+
+def _frame(piece: bytes) -> bytes:
+    import pyarrow as pa
+
+    return len(piece).to_bytes(8, "little") + bytes(pa.compress(piece, codec="lz4_raw", asbytes=True))
+
+
+def _unpacked(frame: bytes) -> bytes:
+    import pyarrow as pa
+
+    size = int.from_bytes(frame[:8], "little")
+    return bytes(pa.decompress(memoryview(frame)[8:], size, codec="lz4_raw", asbytes=True))
+
+
+def stamp_of(path: str | int) -> Stamp:
+    """Return a file's size and modification time. Raises StreamError if it is missing."""
+    try:
+        if isinstance(path, str) and (url := url_of(path)):
+            return look(url).stamp
+        status = os.stat(path)
+    except OSError as error:
+        raise unreadable(path, error, kind=StreamError) from error
+    return status.st_size, status.st_mtime_ns

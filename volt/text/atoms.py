@@ -1,0 +1,72 @@
+"""Atoms, the symbols that merging starts from: characters, one of which may carry the word marker.
+
+    suffix   the last character of a word carries "</w>": low → l o w</w>, as in subword-nmt 0.2
+    prefix   "▁" starts a word: low → ▁ l o w, as in sentencepiece
+    none     no marker, for pre-tokens that contain their spaces
+
+An atom's code is 2 · code point, + 1 with the end-of-word marker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, get_args
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+from volt import arguments
+
+SPACE = "▁"  # U+2581 stands for a space inside pre-tokens that keep spaces
+PREFIX = SPACE  # the start-of-word marker is the space in front of the word, as in sentencepiece
+SUFFIX = "</w>"  # the end-of-word marker
+Marker = Literal["suffix", "prefix", "none"]
+
+
+def check_marker(marker: str) -> None:
+    """Raise ConfigError for an unknown marker."""
+    arguments.choice(marker, "marker", get_args(Marker))
+
+
+def atom_codes(words: Sequence[str], *, marker: Marker) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the codes of the atoms of non-empty words, and where each word ends."""
+    import numpy as np
+
+    return text_codes("".join(words), np.fromiter(map(len, words), np.int64, len(words)), marker=marker)
+
+
+def text_codes(text: str, lengths: NDArray[np.int64], *, marker: Marker) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return `atom_codes` of the words of one text, given their lengths in characters."""
+    import numpy as np
+
+    codes = 2 * np.frombuffer(text.encode("utf-32-le"), np.uint32).astype(np.int64)
+    ends = np.cumsum(lengths)
+    if marker == "prefix":
+        codes = np.insert(codes, ends - lengths, 2 * ord(PREFIX))
+        ends += np.arange(1, len(ends) + 1)
+    if marker == "suffix":
+        codes[ends - 1] += 1
+    return codes, ends
+
+
+def atom_text(code: int) -> str:
+    return chr(code >> 1) + SUFFIX * (code & 1)
+
+
+def atom_code(atom: str, *, marker: Marker) -> int | None:
+    """Return the code of an atom's string; None for another string."""
+    carries = marker == "suffix" and atom.endswith(SUFFIX) and atom != SUFFIX
+    character = atom.removesuffix(SUFFIX) if carries else atom
+    return 2 * ord(character) + carries if len(character) == 1 else None
+
+
+def token_lengths(tokens: Sequence[str], *, marker: Marker) -> NDArray[np.int64]:
+    """Return the characters of each token without its marker, at least 1, (n_tokens,).
+
+    Without an end marker, a "▁" inside is a space, and not counted.
+    """
+    import numpy as np
+
+    bare = (token.removesuffix(SUFFIX) if marker == "suffix" else token.replace(PREFIX, "") for token in tokens)
+    return np.maximum(np.fromiter(map(len, bare), np.int64, len(tokens)), 1)

@@ -1,0 +1,36 @@
+"""Characters of white space, and sets of characters as the inside of a regex class, as bytes or as bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+# Unicode's property White_Space, which the pattern engine matches with its \s.
+_CODES = (*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
+WHITE_SPACE = "".join(map(chr, _CODES))
+# The characters at which str.split() splits: also the four information separators. SPLIT_CLASS is its regex class.
+SPLIT_SPACE = "".join(sorted(WHITE_SPACE + "\x1c\x1d\x1e\x1f"))
+SPLIT_CLASS = r"\s\x1c-\x1f"
+
+
+def ascii_bytes(characters: str) -> bytes:
+    return "".join(filter(str.isascii, characters)).encode()
+
+
+def bits_of(numbers: Iterable[int]) -> int:
+    """Return the sum of 2^n over some numbers."""
+    return sum(1 << number for number in numbers)
+
+
+def ranges(characters: str) -> str:
+    """Return sorted characters, none special, as the inside of a regex class [...].
+
+    >>> ranges("acdefxy")
+    'ac-fxy'
+    """
+    runs = list[list[str]]()
+    for character in characters:
+        if runs and ord(character) == ord(runs[-1][-1]) + 1:
+            runs[-1].append(character)
+        else:
+            runs.append([character])
+    return "".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else "".join(run) for run in runs)
