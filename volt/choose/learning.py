@@ -17,14 +17,9 @@ MOST_GROWN = 1 << 18  # merges, in steps that double
 
 
 def learn_enough(
-    counts: WordCounts | Mapping[str, int],
-    *,
-    marker: Marker | None = None,
-    min_pair_count: int = 2,
-    coverage: float = 1.0,
-    model: LanguageModel | None = None,
-    report: Callable[[int], object] | None = None,
-) -> Candidates:
+    counts: WordCounts | Mapping[str, int], *, marker: Marker | None = None, min_pair_count: int = 2,
+    coverage: float = 1.0, model: LanguageModel | None = None, report: Callable[[int], object] | None = None,
+) -> Candidates:  # fmt: skip
     """Learn merges until `balanced` is decided, no pair is left, or 262,144 merges are made.
 
     counts, marker, min_pair_count, coverage, report: as in `learn_bpe`

@@ -18,14 +18,9 @@ _USUAL = SpecialTokens()
 
 
 def vocabulary_at(
-    candidates: Candidates,
-    size: int,
-    *,
-    kept: NDArray[np.bool_] | None = None,
-    special: SpecialTokens = _USUAL,
-    byte_fallback: bool = False,
-    provenance: dict[str, Any] | None = None,
-) -> Vocabulary:
+    candidates: Candidates, size: int, *, kept: NDArray[np.bool_] | None = None, special: SpecialTokens = _USUAL,
+    byte_fallback: bool = False, provenance: dict[str, Any] | None = None,
+) -> Vocabulary:  # fmt: skip
     """Return the vocabulary of a size, or the extended vocabulary with further tokens.
 
     kept: (size,) bool, which of its tokens the vocabulary has (default: all); the others are split back, and so are

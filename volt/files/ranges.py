@@ -165,13 +165,9 @@ def ranges_of(path: str, *, size: int = RANGE_SIZE) -> list[FileRange]:
 
 
 def read_range(
-    part: FileRange,
-    *,
-    block_size: int = BLOCK_SIZE,
-    errors: Errors = "strict",
-    max_line: int | None = MAX_LINE,
+    part: FileRange, *, block_size: int = BLOCK_SIZE, errors: Errors = "strict", max_line: int | None = MAX_LINE,
     first_line: int = _UNKNOWN,
-) -> Iterator[Block]:
+) -> Iterator[Block]:  # fmt: skip
     """Yield the blocks of a range as `read_blocks` does. first_line: for errors; see `numbered`"""
     file, longest = Descriptor(part.path), (max_line or part.size) + len(BYTE_ORDER_MARK)
     refuse_binary(part.path, file.read_some(0, min(HEAD_SIZE, part.size)))

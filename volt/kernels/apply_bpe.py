@@ -286,15 +286,9 @@ def _split_back(token: int, retained: ByteArray, parts: LongArray, out: IntArray
 
 @inlined
 def encode_word(
-    n: int,
-    room: WordBuffers,
-    merges: Merges,
-    rule: PieceRule,
-    dropout: float,
-    state: LongArray,
-    out: IntArray,
+    n: int, room: WordBuffers, merges: Merges, rule: PieceRule, dropout: float, state: LongArray, out: IntArray,
     n_out: int,
-) -> int:
+) -> int:  # fmt: skip
     """Write the pieces of the n symbols that start at index 1 in the working memory. Return the new n_out."""
     if n <= rule.words.longest and dropout == 0.0:
         token = token_spelled(room.word.symbols, 1, n, rule.words)

@@ -20,14 +20,9 @@ NO_CASE, CASED, UNCLEAR = 0, 1, 2  # results of `find_case`
 
 @releasing
 def surround(
-    data: TextArray,
-    starts: LongArray,
-    sizes: LongArray,
-    before: TextArray,
-    after: TextArray,
-    out: ByteArray,
+    data: TextArray, starts: LongArray, sizes: LongArray, before: TextArray, after: TextArray, out: ByteArray,
     at: LongArray,
-) -> None:
+) -> None:  # fmt: skip
     """Write each value with the same bytes before and after it; a missing value stays missing."""
     for i in range(len(starts)):
         if sizes[i] >= 0:

@@ -1,4 +1,4 @@
-"""Characters of white space, and sets of characters as the inside of a regex class, as bytes or as bits."""
+"""White space, and sets of characters as regex classes, bytes or bits."""
 
 from __future__ import annotations
 

@@ -27,14 +27,9 @@ _ROLE = "give a token, or a dict of one token with its id"
 
 
 def with_special(
-    vocabulary: Vocabulary,
-    special: Iterable[str] | Ids = (),
-    *,
-    unk: str | Ids | None = None,
-    bos: str | Ids | None = None,
-    eos: str | Ids | None = None,
-    pad: str | Ids | None = None,
-) -> Vocabulary:
+    vocabulary: Vocabulary, special: Iterable[str] | Ids = (), *, unk: str | Ids | None = None, bos: str | Ids |
+    None = None, eos: str | Ids | None = None, pad: str | Ids | None = None,
+) -> Vocabulary:  # fmt: skip
     """Add special tokens to a vocabulary. Known tokens keep their ids; new ones get the requested or the next id.
 
     special: tokens that are found in text and never split: a list, or a dict with ids or None

@@ -202,14 +202,9 @@ NO_SPECIAL = SpecialTokens(None, None, None, None)
 
 
 def vocabulary_of(
-    path: Path,
-    ranks: Mapping[bytes, int],
-    pretokenizer: PreTokenizer,
-    *,
-    special: SpecialTokens = NO_SPECIAL,
-    special_ids: Mapping[str, int] | None = None,
-    provenance: Mapping[str, object],
-) -> Vocabulary:
+    path: Path, ranks: Mapping[bytes, int], pretokenizer: PreTokenizer, *, special: SpecialTokens = NO_SPECIAL,
+    special_ids: Mapping[str, int] | None = None, provenance: Mapping[str, object],
+) -> Vocabulary:  # fmt: skip
     """Return the vocabulary of tokens with these ids; lower ids are joined first. path: the file, for errors"""
     ordered = sorted(filter(None, ranks), key=ranks.__getitem__)
     spelled = {token: to_characters(token) for token in ordered}

@@ -206,15 +206,9 @@ def _families(picks: set[Pick]) -> Iterator[set[Pick]]:
 
 
 def parts(
-    n_lines: int,
-    block_lines: int,
-    *,
-    rank: int = 0,
-    world: int = 1,
-    deal: Deal = (),
-    epochs: int | None = None,
+    n_lines: int, block_lines: int, *, rank: int = 0, world: int = 1, deal: Deal = (), epochs: int | None = None,
     start: tuple[int, int] | None = None,
-) -> Iterator[BlockRange]:
+) -> Iterator[BlockRange]:  # fmt: skip
     """Yield a rank's parts of a source, epoch after epoch.
 
     deal: the unread shares of epochs already begun; later epochs are whole.

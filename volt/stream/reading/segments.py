@@ -1,4 +1,4 @@
-"""`Segments`: the pieces of an indexed file, their places and check sums, and reading one.
+"""`Segments`: the pieces of an indexed file.
 
 A plain file is read in place. The pieces of a compressed file or a table are copied to the cache folder, as LZ4 frames.
 """

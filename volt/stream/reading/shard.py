@@ -1,4 +1,4 @@
-"""`Shard`: an indexed file, or line-aligned files, in numbered pieces that can be read separately."""
+"""`Shard`: an indexed file, or line-aligned files, in numbered pieces."""
 
 from __future__ import annotations
 

@@ -161,13 +161,9 @@ class _Run:
 
 
 def compute_block(
-    source: OpenSource,
-    address: Address,
-    policy: ErrorPolicy,
-    on_step: Callable[[int], object] | None = None,
-    *,
+    source: OpenSource, address: Address, policy: ErrorPolicy, on_step: Callable[[int], object] | None = None, *,
     form: Form = "lines",
-) -> ComputedBlock:
+) -> ComputedBlock:  # fmt: skip
     """Return a chunk, with its faults and error. on_step: called with each transform's position before it runs"""
     run = _Run(source, address, keep_text=policy.on_fault == "quarantine", on_step=on_step)
     try:

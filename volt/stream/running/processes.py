@@ -53,15 +53,9 @@ class Processes:
     """A `Pool` of processes. time_limit: seconds per block"""
 
     def __init__(
-        self,
-        sources: Sequence[OpenSource],
-        policy: ErrorPolicy,
-        *,
-        n: int,
-        start_method: StartMethod = "spawn",
-        time_limit: float | None = None,
-        form: Form = "lines",
-    ) -> None:
+        self, sources: Sequence[OpenSource], policy: ErrorPolicy, *, n: int, start_method: StartMethod = "spawn",
+        time_limit: float | None = None, form: Form = "lines",
+    ) -> None:  # fmt: skip
         self._sources, self._limit = sources, math.inf if time_limit is None else time_limit
         self._workers, self._pid = list[_Worker](), os.getpid()
         self._is_spawned, remedy = start_method == "spawn", "use n_workers=0" + " and no time_limit" * bool(time_limit)

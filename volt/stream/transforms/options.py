@@ -1,4 +1,4 @@
-"""The types of the options of transforms: a type also names the function that checks a value."""
+"""Types of transform options; each names the function that checks a value."""
 
 from __future__ import annotations
 
