@@ -72,7 +72,7 @@ def _page(title: str, introduction: str, commands: dict[str, Any]) -> str:
 
 
 def _section(name: str, command: Any) -> str:
-    from volt_cli.commands import EXAMPLES
+    from volt_cli.command_help import EXAMPLES
 
     arguments = [param for param in command.params if param.param_type_name == "argument"]
     usage = " ".join([name, "[OPTIONS]", *(argument.metavar for argument in arguments)])
@@ -124,7 +124,7 @@ def escaped(text: str) -> str:
 
 def configuration_page() -> str:
     """What `volt stream schema` prints: sections, options in them, and what each means."""
-    from volt.stream.config.schema import as_text
+    from volt.stream.config.json_schema import as_text
 
     head = "# Configuration of a stream\n\nThe same as `volt stream schema`; `--json` prints a JSON schema.\n\n"
     return head + "\n".join(map(_schema_line, _unwrapped(as_text()).split("\n")))

@@ -19,7 +19,7 @@ MTDATA = "volt/stream/config/pipelines.py"
 NETWORK = {"socket", "ssl", "urllib", "http", "ftplib", "smtplib", "requests", "httpx", "aiohttp"}
 NETWORK |= {"fsspec", "s3fs", "gcsfs", "huggingface_hub"}
 REMOTE = "volt/files/remote.py"
-CLUSTER, WATCH = "volt/ext/ray_cluster.py", "volt/ext/ray_watch.py"
+CLUSTER, WATCH = "volt/ext/ray_cluster.py", "volt/ext/ray_cleanup.py"
 UNPICKLING = {"pickle", "marshal", "shelve", "dill", "joblib", "cloudpickle"}
 
 

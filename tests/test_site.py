@@ -58,7 +58,7 @@ def test_every_command_key_and_public_name_has_its_place(site: Path) -> None:
     import volt
     from volt import batches, stream
     from volt.stream.transforms.registry import TRANSFORMS
-    from volt_cli.commands import EXAMPLES
+    from volt_cli.command_help import EXAMPLES
 
     commands = (site / "reference" / "commands.html").read_text() + (
         site / "reference" / "stream-commands.html"

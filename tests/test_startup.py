@@ -88,7 +88,7 @@ def test_commands_are_there_before_anything_heavy_is() -> None:
 
 def test_a_worker_of_the_script_loads_no_commands() -> None:
     """A worker that is spawned imports the script `volt` anew: that loads no command."""
-    assert not modules("-c", "from volt_cli.start import main") & {"typer", "volt_cli.app", "volt_cli.commands"}
+    assert not modules("-c", "from volt_cli.start import main") & {"typer", "volt_cli.app", "volt_cli.command_help"}
 
 
 @pytest.mark.parametrize("command", ["--version", "--help"])

@@ -43,7 +43,7 @@ def _visible_character(character: str) -> str:
 
 
 def shown(text: object, most: int = MOST_SHOWN) -> str:
-    """Return a name or a token for people: `visible`, and cut if it has more than `most` characters.
+    """Return a name or a token in printable form (`visible`), cut after `most` characters.
 
     >>> shown("low\\tlower"), shown("l" * 1_000_000, 3)
     ('low\\\\tlower', 'lll… (1,000,000 characters)')

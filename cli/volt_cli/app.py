@@ -20,8 +20,8 @@ import typer
 from typer.exceptions import TyperException
 
 from volt.errors import ConfigError, VoltError, shown_path
-from volt_cli import commands
 from volt_cli.binarize import binarize
+from volt_cli.command_help import add, group
 from volt_cli.compare import compare
 from volt_cli.console import messages, say
 from volt_cli.decode import decode
@@ -35,7 +35,7 @@ from volt_cli.search import search
 from volt_cli.shard import shard
 from volt_cli.shrink import shrink
 from volt_cli.stream.commands import app as stream
-from volt_cli.translate import translate_input, translate_output
+from volt_cli.translation_sides import translate_input, translate_output
 from volt_cli.warmup import warmup
 
 LIBRARIES = ("numba", "llvmlite", "numpy", "scipy", "polars")
@@ -68,14 +68,14 @@ def _processor(table: Path = Path("/proc/cpuinfo")) -> str:
     return next(filter(None, names), "") or platform.processor() or platform.machine() or "unknown"
 
 
-app = commands.group("volt", "Find the subword vocabulary that a corpus deserves, and apply it.", add_completion=True)
+app = group("volt", "Find the subword vocabulary that a corpus deserves, and apply it.", add_completion=True)
 COMMANDS: dict[str, Callable[..., None]] = {
     "search": search, "encode": encode, "binarize": binarize, "decode": decode, "inspect": inspect, "export": export,
     "import": import_, "compare": compare, "shrink": shrink, "shard": shard, "translate-input": translate_input,
     "translate-output": translate_output, "demo": demo, "warmup": warmup,
 }  # fmt: skip
 for name, function in COMMANDS.items():
-    commands.add(app, name, function)
+    add(app, name, function)
 app.add_typer(stream)
 
 

@@ -12,7 +12,7 @@ from commands import Run, status_of
 from drawn import DRAWS_ALL
 from screens import too_wide, words
 
-from volt_cli.commands import EXAMPLES
+from volt_cli.command_help import EXAMPLES
 from volt_cli.console import messages
 
 WIDE = 1000

@@ -26,7 +26,7 @@ from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt_cli import options
 from volt_cli.app import app
-from volt_cli.commands import EXAMPLES
+from volt_cli.command_help import EXAMPLES
 from volt_cli.encode import encode
 from volt_cli.search_sources import NamedSourceOptions
 

@@ -188,7 +188,7 @@ def test_a_map_that_loses_a_shard_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"low\n" * 9)
     for change in (lambda found: found[1:], lambda found: found * 2):
-        with pytest.raises(ConfigError, match="counts of 4 shards; it must count each shard once"):
+        with pytest.raises(ConfigError, match="counts for 4 shards; it must count each shard once"):
             count_words(path, map=in_ranges(lambda f, x, change=change: change([f(one) for one in x]), size=10))
     with pytest.raises(ArgumentError, match="map is 5"):
         in_ranges(5)  # type: ignore[arg-type]

@@ -15,8 +15,8 @@ from volt.encode.batch_encoder import UnitCache, unit_encoder_of
 from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import CharacterClasses, UnitRule, classes_of, split_lines, unit_words
 from volt.encode.rendering import Rendering
+from volt.kernels.encode_new_unit import numbering
 from volt.kernels.intrinsics import PADDING
-from volt.kernels.new_unit import numbering
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN
 from volt.vocabulary import Vocabulary

@@ -21,9 +21,9 @@ from volt.formats.sentencepiece import charsmap, model_file, writing
 from volt.formats.sentencepiece import model_file as module
 from volt.learn.bpe import learn_bpe
 from volt.text.byte_alphabet import BYTE_TOKENS
-from volt.text.character_sets import SPLIT_SPACE
 from volt.text.normalizer import Normalizer
 from volt.text.special_tokens import SpecialTokens
+from volt.text.white_space import SPLIT_SPACE
 from volt.vocabulary import Vocabulary
 
 SentencePieceNormalizer = pytest.importorskip("sentencepiece").SentencePieceNormalizer

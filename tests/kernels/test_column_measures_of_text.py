@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volt.stream.transforms.column import Column, blank, count_bytes, lengths
-from volt.text.character_sets import SPLIT_SPACE
+from volt.text.white_space import SPLIT_SPACE
 
 # Characters like white space
 NEAR = "\x08\x0e\x1b!\x7f\x84\x86\xa1\u167f\u1681\u1fff\u200b\u2027\u202a\u2030\u205e\u2060\u2fff\u3001"

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from volt.lazy import lazy
 
 if TYPE_CHECKING:
-    from volt.batches.batch_sampler import ByPacks as ByPacks
-    from volt.batches.batch_sampler import ByTokens as ByTokens
+    from volt.batches.batching_rules import ByPacks as ByPacks
+    from volt.batches.batching_rules import ByTokens as ByTokens
     from volt.batches.collation import Layout as Layout
     from volt.batches.collation import collate as collate
     from volt.batches.collation import collate_packed as collate_packed
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
-        "batch_sampler": ("ByPacks", "ByTokens"),
+        "batching_rules": ("ByPacks", "ByTokens"),
         "collation": ("Layout", "collate", "collate_packed", "to_torch"),
         "numbering": ("Numbering",),
         "packing": ("Pack", "Packs", "cut_samples", "pack"),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from volt.batches.argument_checks import Longs
-from volt.batches.batch_sampler import ByPacks, ByTokens, WindowPlan
+from volt.batches.batching_rules import ByPacks, ByTokens, WindowPlan
 from volt.batches.samples import SampleFormat, Samples, joined_samples, taken_samples
 from volt.batches.steps_state import LineRun, Size
 from volt.errors import StreamError, shown_path

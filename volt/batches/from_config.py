@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from volt import arguments
-from volt.batches.batch_sampler import ByPacks, ByTokens
+from volt.batches.batching_rules import ByPacks, ByTokens
 from volt.batches.collation import Layout
 from volt.batches.numbering import Numbering, numbering_of
 from volt.batches.samples import SampleFormat

@@ -20,7 +20,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from volt import arguments
-from volt.batches.batch_sampler import ByPacks, ByTokens
+from volt.batches.batching_rules import ByPacks, ByTokens
 from volt.batches.batching_windows import Window, Windows
 from volt.batches.collation import Layout
 from volt.batches.samples import SampleFormat

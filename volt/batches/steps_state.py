@@ -22,7 +22,7 @@ import numpy as np
 
 from volt import arguments
 from volt.batches.argument_checks import Longs
-from volt.batches.batch_sampler import ByPacks, ByTokens
+from volt.batches.batching_rules import ByPacks, ByTokens
 from volt.batches.samples import SampleFormat
 from volt.stream.running import state_checks as schema
 from volt.stream.running.state_checks import check_checksum, checksum, refusal

@@ -259,7 +259,7 @@ def stable_order(values: Longs) -> NDArray[np.intp]:
 
 
 def _longest(lengths: Longs) -> Longs:
-    """Return (n,) the longest side of each row. NumPy would be slow at many short rows."""
+    """Return the longest side of each row, (n,). NumPy would be slow at many short rows."""
     result: Longs = reduce(np.maximum, lengths.T)
     return result
 

@@ -71,7 +71,7 @@ def knee(entropies: Floats, sizes: Longs) -> int:
 
 
 def f95(counts: Numbers) -> float:
-    """Return the count of the type at the 95th percentile, the most frequent first (Gowda & May 2020)."""
+    """Return the count of the type at the 95th percentile of types, ordered by count (Gowda & May 2020)."""
     if len(counts) == 0 or not (np.isfinite(counts) & (counts >= 0)).all():
         raise CriterionError("a count is negative or not finite, or there are no counts; give counts of a vocabulary")
     ordered = np.sort(np.asarray(counts))[::-1]

@@ -125,7 +125,7 @@ def _start(merged: MergedWords, new_codes: Sequence[int]) -> _Start:
 
 
 def _renumbered(words: Words, numbers: Ints, news: Mapping[int, int]) -> Words:
-    """Renumber the symbols of words and remove unknown characters. news: the numbers of symbols below 0"""
+    """Renumber the symbols of words and remove unknown characters. news: new numbers of negative symbols"""
     from volt.kernels.arrays import Words
 
     unknown, places = np.unique(words.symbols[words.symbols < 0], return_inverse=True)

@@ -55,7 +55,7 @@ _PROCESS = Path("/proc/self")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Wall time, and how far the peak memory exceeds the memory before, in 10⁶ bytes (None if unknown)."""
+    """Wall time, and the peak memory minus that at the start, in 10⁶ bytes (None if unknown)."""
 
     seconds: float
     memory_mb: float | None

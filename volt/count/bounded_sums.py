@@ -3,7 +3,7 @@
     exact         tables that are too large are written as sorted runs, which are merged at the end
     approximate   lossy counting (Manku and Motwani 2002) of a fixed number of words (Metwally et al. 2005)
 
-A forgotten word's count restarts at zero, so each word carries the most that it can have lost: the bound when it
+A forgotten word's count restarts at zero, so each word stores its greatest possible loss: the bound when it
 (re)appeared. The words whose count plus loss is least are forgotten; the greatest of these sums is the new bound.
 """
 

@@ -150,7 +150,7 @@ def in_ranges(map: ShardMap, *, size: int = RANGE_SIZE) -> Map:
             n += 1
             yield counts
         if n != len(shards):
-            raise ConfigError(f"the map gave {n} counts of {len(shards)} shards; it must count each shard once")
+            raise ConfigError(f"the map gave {n} counts for {len(shards)} shards; it must count each shard once")
 
     return mapped
 

@@ -30,10 +30,10 @@ from volt.files.remote_files import local_copy
 from volt.files.threads import available_cores, in_order, prefetch
 from volt.forks import about_to_use_polars
 from volt.text.atoms import SPACE
-from volt.text.character_sets import SPLIT_SPACE, ascii_bytes
 from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
+from volt.text.white_space import SPLIT_SPACE, ascii_bytes
 
 _PIECE = 1 << 20  # bytes
 

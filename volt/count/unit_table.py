@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from volt.files.loop_memory import PaddedMemory, aligned, longer
 from volt.text.atoms import SPACE
-from volt.text.character_sets import SPLIT_SPACE, ascii_bytes, bits_of
 from volt.text.patterns.published import GPT2
 from volt.text.patterns.splitter import Split, Splitter, WordCutter
 from volt.text.pretokenizer import IF_ABSENT, PreTokenizer
+from volt.text.white_space import SPLIT_SPACE, ascii_bytes, bits_of
 
 if TYPE_CHECKING:
     from volt.kernels.regex_cutting import SplitTables

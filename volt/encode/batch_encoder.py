@@ -38,7 +38,7 @@ from volt.files.threads import available_cores, in_order
 from volt.text.byte_alphabet import BYTE_TOKENS
 
 if TYPE_CHECKING:
-    from volt.kernels.new_unit import LoopState, UnitEncoder
+    from volt.kernels.encode_new_unit import LoopState, UnitEncoder
 
 Longs = NDArray[np.int64]
 
@@ -122,8 +122,8 @@ class UnitCache:
 
     def encode(self, text: Padded, *, strips_return: bool = False) -> EncodedPart:
         """Return the values of a text's lines, valid only if no units are `pending`: see `fill_pending`."""
+        from volt.kernels.encode_new_unit import LoopState
         from volt.kernels.encode_units import ROOM, Rule, encode_units
-        from volt.kernels.new_unit import LoopState
 
         own = self.rule
         rule = Rule(
@@ -196,8 +196,8 @@ class UnitCache:
         self._table.pending[: len(left)], self._n_pending = left, len(left)
 
     def fill_pending(self, values: NDArray[Any], ends: Longs, irregular: NDArray[np.bool_]) -> None:
+        from volt.kernels.encode_new_unit import IRREGULAR
         from volt.kernels.encode_units import ROOM
-        from volt.kernels.new_unit import IRREGULAR
         from volt.kernels.unit_table import complete
 
         used, values, ends = self._n_values, values.view(np.uint8), ends * self._dtype.itemsize
@@ -219,7 +219,7 @@ def unit_encoder_of(tables: MergeTables, rendering: Rendering | None, classes: C
 
     rendering: None for atoms, which dropout draws from
     """
-    from volt.kernels.new_unit import ID_SIZE, numbering
+    from volt.kernels.encode_new_unit import ID_SIZE, numbering
 
     vocabulary, nothing = tables.vocabulary, np.zeros(0, np.int32)
     symbols = np.arange(len(tables.retained) if rendering else 0, dtype=np.int32)

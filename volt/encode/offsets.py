@@ -18,9 +18,9 @@ from volt.encode.pretokens import own_characters
 from volt.forks import about_to_use_polars
 from volt.text.atoms import SPACE, SUFFIX
 from volt.text.byte_alphabet import BYTE_TOKENS, to_bytes
-from volt.text.character_sets import SPLIT_CLASS
 from volt.text.normalizer import Normalizer, check_text
 from volt.text.pretokenizer import PreTokenizer
+from volt.text.white_space import SPLIT_CLASS
 from volt.vocabulary import Vocabulary
 
 # A character and all that may combine with it: marks, Hangul vowels and finals, what NFKC turns into these.

@@ -26,10 +26,10 @@ from volt.encode.merge_tables import MergeTables
 from volt.forks import about_to_use_polars
 from volt.text.atoms import SPACE
 from volt.text.byte_alphabet import ALPHABET
-from volt.text.character_sets import SPLIT_SPACE, WHITE_SPACE, ascii_bytes, bits_of, ranges
 from volt.text.normalizer import check_text
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import Placeholders, stand_ins
+from volt.text.white_space import SPLIT_SPACE, WHITE_SPACE, ascii_bytes, bits_of, ranges
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

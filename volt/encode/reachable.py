@@ -25,8 +25,8 @@ from volt.encode.encoder import Encoder
 from volt.encode.merge_tables import MergeTables, Spelled, merged
 from volt.text.atoms import PREFIX, SPACE, SUFFIX, Marker, atom_codes
 from volt.text.byte_alphabet import to_bytes, whole_characters
-from volt.text.character_sets import WHITE_SPACE
 from volt.text.patterns.published import CONTRACTIONS
+from volt.text.white_space import WHITE_SPACE
 from volt.vocabulary import Vocabulary
 
 _BY_CLASS = ("whitespace", "metaspace", "unicode", "gpt2")  # these depend on the classes of characters only

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any
 
 from volt.errors import ConfigError, missing, quoted, reason, shown
-from volt.ext.ray_watch import watched
+from volt.ext.ray_cleanup import watched
 from volt.files.temporary import scratch_folder
 from volt.files.threads import available_cores
 

@@ -177,7 +177,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 self._notes.ended = 1
 
     def _taken(self, run: int, start: Position) -> dict[str, Any] | None:
-        """Return the arrays of an iteration's next step, each to one thread only; None at the end. run: its number"""
+        """Return the next step's arrays, to one thread only; None at the end. run: the iteration's number"""
         with self._lock:
             self._check_run(run)
             if self._reading != run:

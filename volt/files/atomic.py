@@ -30,7 +30,7 @@ class Destination:
 
     path: with all links resolved
     status: None if the file does not exist
-    descriptor: the descriptor that the path stands for, as /dev/stdout for 1
+    descriptor: the descriptor that the path names: 1 for /dev/stdout
     """
 
     path: Path

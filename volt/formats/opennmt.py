@@ -13,7 +13,7 @@ from pathlib import Path
 from volt.errors import VocabularyError
 from volt.formats import token_list as lists
 from volt.text.atoms import SUFFIX
-from volt.text.character_sets import SPLIT_SPACE
+from volt.text.white_space import SPLIT_SPACE
 from volt.vocabulary import Vocabulary
 
 _FRACTION = re.compile(r"\d{1,99}(\.\d+)?([eE][+-]?\d{1,3})?")

@@ -19,9 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import ByteArray, IntArray, KeyArray, LongArray, LongTable, TextArray
-from volt.kernels.intrinsics import character, load64, store64, trailing_zeros, within
-from volt.kernels.jit import borrowing, inlined, releasing
-from volt.kernels.new_unit import (
+from volt.kernels.encode_new_unit import (
     AFTER_BREAK,
     HOLDS_IRREGULAR,
     IRREGULAR,
@@ -37,6 +35,8 @@ from volt.kernels.new_unit import (
     enter_unit,
     write_words,
 )
+from volt.kernels.intrinsics import character, load64, store64, trailing_zeros, within
+from volt.kernels.jit import borrowing, inlined, releasing
 from volt.kernels.pretokenize import CARRIES, OPEN, PARTS, Cutter, cut_unit
 from volt.kernels.unit_table import FIRST, UnitRows, find_row, slot_shift, wait_for_row
 from volt.kernels.unit_table import RING as RING

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from volt import arguments
 from volt.errors import ConfigError
 from volt.text.atoms import SPACE
-from volt.text.character_sets import SPLIT_CLASS
 from volt.text.normalizer import _over_text
 from volt.text.patterns.published import (
     BYTES,
@@ -26,6 +25,7 @@ from volt.text.patterns.published import (
     is_declared,
     splits_of,
 )
+from volt.text.white_space import SPLIT_CLASS
 
 if TYPE_CHECKING:
     import polars as pl

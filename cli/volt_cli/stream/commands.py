@@ -10,7 +10,7 @@ import typer
 
 from volt.display import Grid, LabelledText
 from volt.errors import ConfigError, StreamError
-from volt_cli import commands
+from volt_cli import command_help
 from volt_cli.console import print_json, print_result, say, show
 from volt_cli.io import is_stdout
 from volt_cli.options import Json, Rank, Seed, Trust, Workers, World, argument, flag, option
@@ -109,7 +109,7 @@ def audit_table(audit: Audit) -> Grid:
     return Grid(heads, rows, numbers=range(1, len(heads) - 1))
 
 
-app = commands.group("stream", "Training data as an infinite, exact, resumable stream of lines.")
+app = command_help.group("stream", "Training data as an infinite, exact, resumable stream of lines.")
 
 
 def preview(
@@ -238,9 +238,9 @@ def schema(
         check_readable(expand, kind=ConfigError)
         typer.echo(expanded_file(expand, values=values_of(settings)).text, nl=False)
         return
-    from volt.stream.config import schema as documented
+    from volt.stream.config import json_schema as documented
+    from volt.stream.config.json_schema import as_text
     from volt.stream.config.problems import near
-    from volt.stream.config.schema import as_text
     from volt.stream.transforms.registry import TRANSFORMS
 
     for name in names or []:
@@ -279,4 +279,4 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "cache": cache, "merge-states": merge_states,
 }  # fmt: skip
 for name, function in COMMANDS.items():
-    commands.add(app, name, function, within="stream")
+    command_help.add(app, name, function, within="stream")

@@ -198,7 +198,7 @@ _GRACE = 2.0  # seconds for the rest of a line after the order to stop
 class Signals:
     """Requests by signal: to stop (the first SIGINT, SIGTERM or SIGHUP), to report (SIGUSR1).
 
-    running: whether lines are being written; before, and while lines are computed, a request to stop is obeyed at once.
+    running: whether lines are being written; before that, and while computing lines, a stop request acts at once.
     A second SIGINT or SIGTERM ends the process. A closed terminal may send SIGHUP twice.
     """
 

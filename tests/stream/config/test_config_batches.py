@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from volt import Vocabulary
-from volt.batches.batch_sampler import ByPacks, ByTokens
+from volt.batches.batching_rules import ByPacks, ByTokens
 from volt.batches.from_config import read_steps
 from volt.errors import ConfigError
 from volt.stream.config.batches import Batches

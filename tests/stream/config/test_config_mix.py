@@ -10,7 +10,7 @@ import pytest
 from volt.errors import ConfigError
 from volt.stream import Sampling, Stream
 from volt.stream.config.configuration import load_config, parse_config
-from volt.stream.config.schema import as_text, json_schema
+from volt.stream.config.json_schema import as_text, json_schema
 
 MIXED = """\
 mix: {%s}

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from configurations import FULL
 
+from volt.stream.config.json_schema import as_text, first_option, json_schema, transform_schema
 from volt.stream.config.pydantic_models import MOST_WORKERS
-from volt.stream.config.schema import as_text, first_option, json_schema, transform_schema
 from volt.stream.config.yaml_document import parse
 from volt.stream.example_streams import RECIPES, write_recipe
 from volt.stream.transforms.registry import TRANSFORMS

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from volt.errors import ConfigError
 from volt.stream.config.configuration import parse_config
 from volt.stream.config.dynamicdata import PARAMETERS, OldInput, OldShard, OldTask, OldTrain, imported
-from volt.stream.config.schema import transform_schema
+from volt.stream.config.json_schema import transform_schema
 from volt.stream.config.yaml_document import parse
 from volt.stream.mixing.schedule import Schedule
 

@@ -20,12 +20,12 @@ from sharding import bytes_of, mono_task, numbered, pair_task
 from volt.errors import ConfigError, OutputError, StreamError
 from volt.files.atomic import write_atomic
 from volt.stream.reading.index_cache import locked
-from volt.stream.tasks import manifest, shard_output, shard_writing
+from volt.stream.tasks import manifest, output_folder, shard_writing
 from volt.stream.tasks.manifest import read_manifest
 from volt.stream.tasks.shard_writing import shard
 from volt.stream.tasks.task import Input, Task
 
-WRITERS = (shard_writing, manifest, shard_output)  # that write files
+WRITERS = (shard_writing, manifest, output_folder)  # that write files
 
 
 class Made(NamedTuple):

@@ -10,7 +10,7 @@ from volt.errors import VocabularyError
 from volt.formats.registry import listed_pieces, read_vocabulary
 from volt.stream import Source, Stream, debug
 from volt.stream.checking.trace import DebugLine, debug_page
-from volt.stream.config.schema import transform_schema
+from volt.stream.config.json_schema import transform_schema
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng

@@ -14,14 +14,14 @@ from scipy.stats import chisquare
 
 from volt.errors import ConfigError
 from volt.stream import Source, Stream
-from volt.stream.transforms import tokens
+from volt.stream.transforms import word_types
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.random_segmentation import DeterministicSegmentation, JoinPieces, MorfessorEm, Sentencepiece
 from volt.stream.transforms.segmenters import read_model
-from volt.stream.transforms.tokens import Choices, WordTypes
 from volt.stream.transforms.transform import LineFault, LoadedFiles, Transform, deterministic, inverse, loaded
+from volt.stream.transforms.word_types import Choices, WordTypes
 
 LEXICON = "8\t▁\n4\t▁un\n4\tre\n2\tdo\n8\tu\n8\tn\n8\tr\n8\te\n8\td\n8\to\n2\t▁undo\n1\tundo\n"
 LINES = ["▁undo ▁redo\t▁do", "▁redo", "", "▁unredo ▁é", "▁undo\t"]
@@ -135,9 +135,9 @@ def test_words_are_found_as_python_splits_them(first: list[str], second: list[st
 
 def test_the_table_of_types_grows_and_starts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a table that is full nor one that is emptied changes what is made; what was found before stays."""
-    monkeypatch.setattr(tokens, "_N_TYPES", 8)
-    monkeypatch.setattr(tokens, "_N_BYTES", 8)
-    monkeypatch.setattr(tokens, "_MOST_TYPES", 300)
+    monkeypatch.setattr(word_types, "_N_TYPES", 8)
+    monkeypatch.setattr(word_types, "_N_BYTES", 8)
+    monkeypatch.setattr(word_types, "_MOST_TYPES", 300)
     types = WordTypes(lambda words: [Choices((word[::-1],), ((0, 0),), (1.0,)) for word in words])
     kept = []
     for block in range(6):

@@ -24,7 +24,7 @@ from token_lines import (
 )
 
 from volt.errors import ConfigError
-from volt.stream.config.schema import transform_schema
+from volt.stream.config.json_schema import transform_schema
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.noise import Drop, Reorder, truncated_geometric

@@ -17,11 +17,11 @@ from typing import Any
 
 from volt.formats.huggingface.split_patterns import spelled
 from volt.text.atoms import PREFIX, SUFFIX, Marker
-from volt.text.character_sets import SPLIT_SPACE, ranges
 from volt.text.normalizer import Normalizer
 from volt.text.patterns.published import GPT2_MARKED
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
+from volt.text.white_space import SPLIT_SPACE, ranges
 from volt.vocabulary import Vocabulary
 
 Json = dict[str, Any]

@@ -125,7 +125,7 @@ def _refuse(vocabulary: Vocabulary) -> None:
     if cut.has_own_pattern:
         _refuse_regex(vocabulary)
     if marker == "suffix" and vocabulary.whole_words:
-        raise VocabularyError(f"this format looks words up without {SUFFIX!r}; whole_words needs the marker none there")
+        raise VocabularyError(f"this format looks words up without {SUFFIX!r}; whole_words needs marker 'none' here")
     if marker == "suffix" and cut.is_bytes and not {byte + SUFFIX for byte in ALPHABET} <= vocabulary.ids.keys():
         what = "the vocabulary lacks tokens for bytes that end words, and this format drops unknown bytes; learn with"
         raise VocabularyError(what, hint={"marker": "none"})

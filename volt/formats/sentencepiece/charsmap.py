@@ -104,7 +104,7 @@ def check(table: bytes) -> None:
 
 
 def _parts(table: bytes) -> tuple[Units, bytes]:
-    """Return the trie and the replacements. Raises VocabularyError if the size before them cannot be right."""
+    """Return the trie and the replacements. Raises VocabularyError if the size that precedes them cannot be right."""
     size = int.from_bytes(table[:_SIZE], "little")
     if not table:
         return np.zeros(0, np.uint32), b""

@@ -28,10 +28,10 @@ from volt.formats.sentencepiece import merges as implied
 from volt.formats.sentencepiece.merges import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER
 from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.byte_alphabet import BYTE_TOKENS
-from volt.text.character_sets import SPLIT_SPACE
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
+from volt.text.white_space import SPLIT_SPACE
 from volt.vocabulary import Vocabulary
 
 FIRST_BYTE = b"\x0a"  # field 1, a piece, with a length

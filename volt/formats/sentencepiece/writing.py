@@ -18,9 +18,9 @@ from volt.formats.sentencepiece import charsmap
 from volt.formats.sentencepiece.charsmap import load_library, model_class
 from volt.formats.sentencepiece.merges import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER, Letters, last_join
 from volt.text.atoms import PREFIX, SUFFIX
-from volt.text.character_sets import SPLIT_SPACE
 from volt.text.normalizer import Normalizer
 from volt.text.special_tokens import ROLES, SpecialTokens
+from volt.text.white_space import SPLIT_SPACE
 from volt.vocabulary import Vocabulary
 
 BPE = 2  # model type

@@ -103,7 +103,7 @@ def near(name: str, known: Sequence[str]) -> str:
 def _problems(
     error: ValidationError, schema: dict[str, Any], at: Place, document: Document, *, is_part: bool
 ) -> Iterator[tuple[Place, str]]:
-    from volt.stream.config.schema import known_keys
+    from volt.stream.config.json_schema import known_keys
 
     for result in error.errors(include_url=False):
         inner, kind, value = result["loc"], result["type"], result["input"]

@@ -280,7 +280,7 @@ class TransformBuilder:
 
     def default(self, name: str, options: object, place: Place) -> dict[str, Any]:
         """Return the options that steps of a transform may omit; {} if they are invalid."""
-        from volt.stream.config.schema import options_of
+        from volt.stream.config.json_schema import options_of
 
         if not self._is_known(name, place):
             return {}
@@ -290,7 +290,7 @@ class TransformBuilder:
         return named if len(self.notes.problems) == n_problems else {}
 
     def _transform(self, name: str, options: object, place: Place) -> Transform | None:
-        from volt.stream.config.schema import options_of
+        from volt.stream.config.json_schema import options_of
 
         known = {key: self.task[key] for key in getattr(TRANSFORMS[name], "from_task", ()) if key in self.task}
         values = {**self.defaults.get(name, {}), **known, **_by_name(name, options)}
@@ -304,7 +304,7 @@ class TransformBuilder:
 
     def _numbered(self, name: str, options: dict[str, Any], place: Place) -> dict[str, Any]:
         """Replace field names by numbers in a transform's options; `where` gets the names for its conditions."""
-        from volt.stream.config.schema import field_options
+        from volt.stream.config.json_schema import field_options
 
         if self.names and name == "where":
             options = {"names": list(self.names)} | options
@@ -354,7 +354,7 @@ def _by_name(name: str, options: object) -> dict[str, Any]:
     >>> _by_name("multiply", 3)
     {'n': 3}
     """
-    from volt.stream.config.schema import first_option
+    from volt.stream.config.json_schema import first_option
 
     if isinstance(options, dict):
         return options

@@ -122,7 +122,7 @@ class OpenSource:
 
     @property
     def fingerprints(self) -> dict[str, object]:
-        """The contents that its lines depend on, as JSON values."""
+        """Digests of what the source's lines depend on."""
         source = self.source
         return {
             "lines": fingerprint([[shard.facts.digest, shard.n_lines] for shard in self.shards]),

@@ -211,7 +211,7 @@ def _check_origins(before: Batch, done: object) -> None:
         raise StreamError(f"returns a {type(done).__name__}, not a Batch")
     if len(done) != len(before) or not np.array_equal(done.origins, before.origins):
         message = "drops the line" if len(done) < len(before) else "returns more than one line, or another line"
-        raise StreamError(f"{message}; at translation each line has one answer: fix the step, or name another task")
+        raise StreamError(f"{message}; translation needs one answer per line; fix the step, or name another task")
 
 
 def _check_lines(lines: list[str]) -> None:

@@ -3,9 +3,9 @@ r"""Tasks → folders of shards that each contain an even share of all inputs, w
     inputs → examined: lines, digests → plan: the number of lines of each input in each shard
            → read again, in order → chunks: mixed, compressed, words counted in threads → shards, one after the other
 
-Line j of all inputs, laid end to end, counts for shard j mod S: each shard gets N/S of the N lines, and n_i/S of the
-n_i lines of an input, both within one. In a shard, line k of the c_i lines of an input is placed at (k + ½)/c_i. Each
-chunk is compressed by itself, so the bytes do not depend on the number of threads.
+Line j of the concatenated inputs adds 1 to the quota of shard j mod S: each shard gets N/S of the N lines, and n_i/S of
+the n_i lines of an input, both within one. In a shard, lines are sorted by (k + ½)/c_i, for line k of an input's c_i.
+Each chunk is compressed by itself, so the bytes do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from volt.stream.tasks.manifest import (
     shard_name,
     task_folder,
 )  # fmt: skip
-from volt.stream.tasks.shard_output import ShardInputs, TaskFolder
+from volt.stream.tasks.output_folder import ShardInputs, TaskFolder
 from volt.stream.tasks.task import (
     InputFile,
     LineReader,

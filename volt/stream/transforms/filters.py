@@ -28,8 +28,8 @@ from volt.stream.transforms.fields import N_SIDES, with_fields
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Fields, Size, TwoFields, field_number, number_between
-from volt.stream.transforms.tokens import token_counts
 from volt.stream.transforms.transform import ConfiguredTransform, Transform
+from volt.stream.transforms.word_types import token_counts
 
 if TYPE_CHECKING:
     import polars as pl

@@ -25,8 +25,8 @@ from volt.stream.transforms.fields import Draws, each_field
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import Amount, Fields, Probability, number_between
-from volt.stream.transforms.tokens import NO_OTHERS, Tokens, cut, token_counts, with_values, written
 from volt.stream.transforms.transform import LineTransform
+from volt.stream.transforms.word_types import NO_OTHERS, Tokens, cut, token_counts, with_values, written
 
 USUAL_TEMPERATURE = 2.0
 _FLAT, _STEEP = 1e-100, 100.0  # temperatures below and above which nothing changes that 53 bits could tell

@@ -24,7 +24,6 @@ from volt.stream.transforms.options import Amount, Exponent, Fields, File, whole
 from volt.stream.transforms.segmenters import Marked, Segmenter, read_model, read_table
 from volt.stream.transforms.spm import NBest, SpmEncode
 from volt.stream.transforms.subwords import pieces_of
-from volt.stream.transforms.tokens import Choices, ColumnWords, WordTypes
 from volt.stream.transforms.transform import (
     Call,
     FileTransform,
@@ -34,6 +33,7 @@ from volt.stream.transforms.transform import (
     Opened,
     Transform,
 )
+from volt.stream.transforms.word_types import Choices, ColumnWords, WordTypes
 from volt.text.atoms import PREFIX, SPACE, SUFFIX
 
 Marks = Literal["auto", "given", "word", "pieces"]

@@ -26,8 +26,8 @@ from volt.stream.transforms.segmenters import Scored, Segmenter, read_model, rea
 from volt.stream.transforms.sentencepiece_sampling import UNIGRAM, UnigramSampler
 from volt.stream.transforms.spm import SpmDecode
 from volt.stream.transforms.subwords import Decode
-from volt.stream.transforms.tokens import WordTypes
 from volt.stream.transforms.transform import LoadedFiles, Transform
+from volt.stream.transforms.word_types import WordTypes
 
 if TYPE_CHECKING:
     from volt.encode.encoder import Encoder
@@ -42,7 +42,7 @@ Kind = Literal["morfessor", "sentencepiece", "vocabulary", "table"]
 class MorfessorEmTaboo(Segmenting):
     """Write field 1 as source and as target, each word in two segmentations that share no piece of several characters.
 
-    If a word has no such segmentations, its characters are the second. ▁ does not count as a character. For
+    If a word has no such segmentations, the target has its characters. ▁ does not count as a character. For
     autoencoders, which then cannot copy pieces (Grönroos et al. 2020).
     """
 

@@ -76,7 +76,7 @@ class Transform(Protocol):
 class LineFault(StreamError):
     """Some lines of a transform's batch are unfit.
 
-    reasons: line index in the batch → problem; a traceback may follow on further lines.
+    reasons: line index in the batch → problem, optionally followed by a traceback.
     result: the result for the other lines; without it, the transform is called again without the unfit lines.
 
     >>> LineFault({3: "2 fields, needs 3"})

@@ -64,7 +64,7 @@ class User(FileTransform):
     def check(self) -> None:
         arguments.text(self.function, "function", remedy="give the name of a function in the file")
         if self.append and self.takes in ("stream", "batch"):
-            raise ConfigError(f"append: needs a function that takes fields or line, not {self.takes}; remove it")
+            raise ConfigError(f"append takes a function of fields or line, not of {self.takes}; remove append")
 
     @property
     def joins_lines(self) -> bool:

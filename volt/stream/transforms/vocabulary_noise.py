@@ -25,8 +25,8 @@ from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.noise import Hit, TokenNoise
 from volt.stream.transforms.options import Amount, Fields, File, Probability
-from volt.stream.transforms.tokens import NO_OTHERS, with_values, written
 from volt.stream.transforms.transform import FileTransform, LoadedFiles, Opened
+from volt.stream.transforms.word_types import NO_OTHERS, with_values, written
 from volt.text.atoms import SPACE
 
 _SPECIAL = re.compile(r"<[^<> ]+>")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.text.character_sets import WHITE_SPACE, ascii_bytes, bits_of
+from volt.text.white_space import WHITE_SPACE, ascii_bytes, bits_of
 
 if TYPE_CHECKING:
     from volt.kernels.regex_cutting import SplitTables

@@ -6,10 +6,10 @@ import polars as pl
 import pytest
 
 from volt.kernels import intrinsics, pretokenize
-from volt.text.character_sets import SPLIT_CLASS, SPLIT_SPACE, WHITE_SPACE, ranges
 from volt.text.patterns.published import GPT2, GPT2_GROUPED
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN
+from volt.text.white_space import SPLIT_CLASS, SPLIT_SPACE, WHITE_SPACE, ranges
 
 CHARACTERS = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
 MADE = ("original", "grouped")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from token_lines import ID_LINES, LINES, id_batch, ids_of, tokens_of
 
 from volt.stream.transforms.column import Column, Longs
-from volt.stream.transforms.tokens import NO_OTHERS, cut, token_counts, with_values, written
+from volt.stream.transforms.word_types import NO_OTHERS, cut, token_counts, with_values, written
 
 
 def flattened(lists: list[list[int]]) -> tuple[Longs, Longs]:
