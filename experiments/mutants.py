@@ -44,7 +44,7 @@ LEFT_OUT = (ast.AugAssign, ast.Raise, ast.Continue, ast.Break)
 WITHOUT_EFFECT = ("annotation", "returns", "decorator_list", "bases", "type_params")
 MAX_SECONDS = 40.0  # of recorded time of the tests that run for a mutant
 MAX_TESTS = 250
-TEST_SECONDS = 20.0  # a test that takes longer as plain Python is not recorded
+TEST_SECONDS = 10.0  # a test that takes longer as plain Python is not recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,20 +143,11 @@ def record(folder: Path, fingerprint: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
         root = copy_checkout(Path(place))
-        options = [
-            "-n",
-            "2",
-            "-m",
-            "not campaign",
-            "-p",
-            "experiments.mutants",
-            "--cov",
-            "--cov-context=test",
-            "--cov-report=",
-        ]
-        command, variables = command_for(root, *options)
+        options = "-n 2 -p experiments.mutants --tb=native --cov --cov-context=test --cov-report=".split()
+        command, variables = command_for(root, *options, "-m", "not campaign")
         variables |= {"COVERAGE_FILE": str(folder / "coverage"), "MUTANTS_SECONDS": str(folder / "seconds.json")}
-        subprocess.run(command, cwd=root, env=variables, check=False)
+        if (code := subprocess.run(command, cwd=root, env=variables, check=False).returncode) not in (0, 1):
+            raise SystemExit(f"pytest ended with status {code}, so the record would be incomplete")
         from coverage import CoverageData
 
         data = CoverageData(str(folder / "coverage"))
@@ -168,9 +159,12 @@ def record(folder: Path, fingerprint: str) -> None:
             }
             for path in data.measured_files()
         }
-    if not (seconds := json.loads((folder / "seconds.json").read_text())):
-        raise SystemExit("no test passed, so there is nothing to record; run pytest to see why")
+    seconds = json.loads((folder / "seconds.json").read_text())
     (folder / "tests.json").write_text(json.dumps({"fingerprint": fingerprint, "lines": lines, "seconds": seconds}))
+
+
+class TooSlow(BaseException):
+    """A test takes too long; Hypothesis would repeat it after another exception."""
 
 
 _seconds: dict[str, float] = {}  # of passed tests, while this module serves `record` as a plug-in of pytest
@@ -178,7 +172,11 @@ _seconds: dict[str, float] = {}  # of passed tests, while this module serves `re
 
 def pytest_runtest_call() -> None:
     """Stop a test that takes too long as plain Python."""
-    signal.signal(signal.SIGPROF, lambda *_: pytest.fail("too slow"))
+
+    def stop(*_: object) -> None:
+        raise TooSlow
+
+    signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, TEST_SECONDS)
 
 
