@@ -143,8 +143,8 @@ def record(folder: Path, fingerprint: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
         root = copy_checkout(Path(place))
-        options = "-n 2 -p experiments.mutants --tb=native --cov --cov-context=test --cov-report=".split()
-        command, variables = command_for(root, *options, "-m", "not campaign")
+        options = ["-n", "2", "-m", "not campaign", "-p", "experiments.mutants", "--tb=native"]
+        command, variables = command_for(root, *options, "--cov", "--cov-context=test", "--cov-report=")
         variables |= {"COVERAGE_FILE": str(folder / "coverage"), "MUTANTS_SECONDS": str(folder / "seconds.json")}
         if (code := subprocess.run(command, cwd=root, env=variables, check=False).returncode) not in (0, 1):
             raise SystemExit(f"pytest ended with status {code}, so the record would be incomplete")
