@@ -1,25 +1,19 @@
-"""Bytes that must not change: streams, their states, vocabularies and ids, as an earlier version wrote them.
-
-`VOLT_GOLDEN=write pytest tests/test_golden.py` writes golden.json anew. Do so only where a change of these bytes is
-intended: it ends every run that was to be resumed.
-"""
+"""Bytes that must not change: streams, their states, vocabularies and ids, as an earlier version wrote them."""
 
 from __future__ import annotations
 
 import json
-import os
-from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
+from golden import check, digest, golden
 
 import volt
 from volt.stream import Stream
 from volt.stream.example_streams import RECIPES, write_recipe
 
-GOLDEN = Path(__file__).parent / "golden.json"
 STREAMS = sorted(RECIPES)
 TEXT = "".join(f"the {a}er the {b}est words of {a}ing {b}s\n" for a in ("low", "wide", "new") for b in ("old", "big"))
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -27,20 +21,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "bytes": {"pretokenizer": "bytes"},
     "metaspace": {"pretokenizer": "metaspace"},
 }
-
-
-def digest(data: bytes) -> str:
-    """The first digits of a SHA-256."""
-    return sha256(data).hexdigest()[:16]
-
-
-def check(name: str, value: Any) -> Any:
-    """Compare a value with the golden one, which is returned; write it where that is intended."""
-    stored = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
-    if os.environ.get("VOLT_GOLDEN") == "write":
-        GOLDEN.write_text(json.dumps({**stored, name: value}, indent=1, sort_keys=True) + "\n")
-        return value
-    return stored[name]
 
 
 @pytest.mark.parametrize("name", STREAMS)
@@ -52,11 +32,11 @@ def test_streams_and_states(name: str, tmp_path: Path, monkeypatch: pytest.Monke
         first = "\n".join(islice(stream, 300)).encode()
         state = json.loads(json.dumps(stream.state()))
         rest = "\n".join(islice(stream, 200)).encode()
-    golden = check(f"stream {name}", {"first": digest(first), "state": state, "rest": digest(rest)})
-    assert (digest(first), digest(rest)) == (golden["first"], golden["rest"])
+    stored = golden(f"stream {name}", {"first": digest(first), "state": state, "rest": digest(rest)})
+    assert (digest(first), digest(rest)) == (stored["first"], stored["rest"])
     with Stream.from_config("stream.yaml") as stream:
-        stream.restore(golden["state"])
-        assert digest("\n".join(islice(stream, 200)).encode()) == golden["rest"]
+        stream.restore(stored["state"])
+        assert digest("\n".join(islice(stream, 200)).encode()) == stored["rest"]
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -67,5 +47,4 @@ def test_vocabularies_and_ids(name: str, tmp_path: Path) -> None:
     result = volt.search(volt.learn_bpe(volt.count_words(str(corpus), **OPTIONS[name]), n_merges=60))
     result.vocabulary.save(path)
     ids = volt.Encoder(result.vocabulary).encode_batch(TEXT.splitlines()).ids
-    golden = check(f"vocabulary {name}", {"file": digest(path.read_bytes()), "ids": digest(ids.tobytes())})
-    assert {"file": digest(path.read_bytes()), "ids": digest(ids.tobytes())} == golden
+    check(f"vocabulary {name}", {"file": digest(path.read_bytes()), "ids": digest(ids.tobytes())})
