@@ -26,7 +26,7 @@ from typing import Any
 
 from experiments.evidence import picks
 from experiments.evidence.curves import MEASURES, curves
-from experiments.evidence.grid import KINDS, LONGER, NAMED, OPTIONS, SIZES, Corpus, Trial, grid
+from experiments.evidence.grid import KINDS, LONGER, OPTIONS, Corpus, Trial, grid, named
 from experiments.evidence.results import Results, read
 from experiments.evidence.running import Runner
 from volt.errors import ConfigError, VoltError
@@ -51,7 +51,7 @@ def option(text: str) -> tuple[str, Any]:
 
 def run(given: argparse.Namespace) -> int:
     until = time.monotonic() + given.hours * 3600
-    names = {kind: [name for name in NAMED[kind] if name in (given.corpora or NAMED[kind])] for kind in given.kinds}
+    names = {kind: named(kind, given.corpora) for kind in given.kinds}
     kinds = [kind for kind in names if names[kind]]
     with ExitStack() as stack:
         results = {kind: stack.enter_context(Results.open(given.out / f"{kind}.jsonl")) for kind in kinds}
@@ -136,9 +136,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         one.add_argument("--out", type=Path, default=FOLDER, help="holds lm.jsonl, nmt.jsonl and picks.json")
     runs.add_argument("--hours", type=float, required=True, help="trials that would end later do not start")
     runs.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
-    names = sorted({*NAMED["lm"], *NAMED["nmt"]})
-    runs.add_argument("--corpora", nargs="+", choices=names, default=(), help="only these corpora and directions")
-    runs.add_argument("--sizes", nargs="+", type=int, choices=sorted(SIZES), default=(), help="only these")
+    runs.add_argument(
+        "--corpora", nargs="+", default=(), help="only these, such as ted-fi, ted-fi/8, ted-fi+ted-et, de-en"
+    )
+    runs.add_argument("--sizes", nargs="+", type=int, default=(), help="only these")
     runs.add_argument("--options", nargs="+", type=option, default=(), metavar="NAME=VALUE", help="of the recipes")
     for name, value in {"seeds": 2, "jobs": 2, "nice": 10}.items():
         runs.add_argument(f"--{name}", type=int, default=value, help=f"of the trials (default {value})")

@@ -31,9 +31,8 @@ DIRECTIONS = ("de-en", "en-fr")
 LARGEST = {"lm": 32_000, "nmt": 16_000}
 NAMED = {"lm": tuple(lm_data.CORPORA), "nmt": DIRECTIONS}
 LONGER = {"characters": 20_000_000}  # the options of the trials in longer/
-SIZES = {size for sizes in ROUNDS for size in sizes}
 OPTIONS: dict[str, dict[str, Callable[[str], Any]]] = {  # of the recipes, and how each is read
-    "lm": {"characters": int, "dropout": float, "lr": float, "products": str},
+    "lm": {"characters": int, "width": int, "inner": int, "dropout": float, "lr": float, "products": str},
     "nmt": {"updates": int, "dropout": float, "lr": float},
 }
 _DERIVED = ("source", "target", "vocabulary", "seed", "end")  # by the corpus, the size, the seed and the updates
@@ -80,14 +79,24 @@ def grid(
     corpora, sizes: limit them;  options: of the recipes;  most: pieces of corpora, which stand for larger sizes
     """
     trials = dict[Trial, None]()
-    for seed, near in product(range(1, seeds + 1), ROUNDS):
+    others = tuple(size for size in sizes if size not in {one for near in ROUNDS for one in near})
+    for seed, near in product(range(1, seeds + 1), (*ROUNDS, others)):
         for kind in kinds:
             chosen = tuple((name, value) for name, value in (options or {}).items() if name in OPTIONS[kind])
-            for size, corpus in product(near, NAMED[kind]):
-                if size <= LARGEST[kind] and corpus in (corpora or NAMED[kind]) and size in (sizes or near):
+            for size, corpus in product(near, named(kind, corpora)):
+                if size <= LARGEST[kind] and size in (sizes or near):
                     capped = min(size, (most or {}).get(corpus, size))
                     trials.setdefault(Trial(kind, corpus, capped, seed, chosen))
     return iter(trials)
+
+
+def named(kind: str, corpora: Sequence[str]) -> Sequence[str]:
+    """Return the corpora of a kind, or its usual ones if no corpora are given.
+
+    >>> named("lm", ["ted-fi/8", "de-en"]), named("nmt", ())
+    (['ted-fi/8'], ('de-en', 'en-fr'))
+    """
+    return [name for name in corpora if (name in DIRECTIONS) == (kind == "nmt")] if corpora else NAMED[kind]
 
 
 class Corpus(NamedTuple):
@@ -98,7 +107,7 @@ class Corpus(NamedTuple):
 
     @classmethod
     def of(cls, name: str, data: Path, work: Path) -> Corpus:
-        if name in lm_data.CORPORA:
+        if name not in DIRECTIONS:
             texts = lm_data.prepared(data, name, work)
             return cls(texts.fingerprint, _pieces([texts.path("train")]))
         source, target = name.split("-")

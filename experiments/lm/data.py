@@ -2,6 +2,9 @@
 
     multi30k/train.en.gz, ted/Finnish.txt.gz, bible/sw.tsv.gz → NAME/train.txt, NAME/dev.txt, NAME/test.txt
 
+`ted-fi/8` trains on every eighth segment of ted-fi's training text, and is tested on all of its dev and test segments.
+`ted-fi+ted-et` is the text of both.
+
 A segment is consecutive lines of the corpus, joined by spaces, of 400 characters or more. Of every twenty segments the
 eighth is for choosing (dev) and the eighteenth for testing, so all three texts are of one kind.
 
@@ -27,6 +30,11 @@ CORPORA = {
     "ted-ka": "ted/Georgian.txt.gz", "ted-mr": "ted/Marathi.txt.gz",
     "bible-eu": "bible/eu.tsv.gz", "bible-sw": "bible/sw.tsv.gz", "bible-uk": "bible/uk.tsv.gz",
 }  # fmt: skip
+FURTHER = {  # in joined texts only
+    "multi30k-fr": "multi30k/train.fr.gz", "multi30k-cs": "multi30k/train.cs.gz", "ted-ca": "ted/Catalan.txt.gz",
+    "ted-ur": "ted/Urdu.txt.gz", "bible-et": "bible/et.tsv.gz", "bible-hy": "bible/hy.tsv.gz",
+    "bible-lv": "bible/lv.tsv.gz",
+}  # fmt: skip
 _ENOUGH = 400  # characters of a segment
 _OF_TWENTY = {7: "dev", 17: "test"}
 
@@ -45,17 +53,34 @@ class Texts:
         return self.folder / f"{split}.txt"
 
 
+def parse(name: str) -> tuple[list[str], int]:
+    """Return the joined corpora, and n if the training text is every n-th segment.
+
+    >>> parse("ted-fi"), parse("ted-fi+ted-et/8")
+    ((['ted-fi'], 1), (['ted-fi', 'ted-et'], 8))
+    """
+    joined, _, step = name.partition("/")
+    names = joined.split("+")
+    if unknown := [one for one in names if one not in CORPORA | FURTHER]:
+        raise ConfigError(f"{name}: no corpus {unknown[0]}; choose from {', '.join(CORPORA | FURTHER)}")
+    if step and not (step.isdecimal() and int(step)):
+        raise ConfigError(f"{name}: give a whole number after /, such as ted-fi/8")
+    return names, int(step or 1)
+
+
 def prepared(data: Path, name: str, work: Path) -> Texts:
     """Write the texts of a corpus into a folder named by their fingerprint, so that other data gets another folder."""
-    lines: dict[str, list[str]] = {split: [] for split in SPLITS}
-    for number, segment in enumerate(segments(lines_of(data, name))):
-        lines[_OF_TWENTY.get(number % 20, "train")].append(segment)
+    (names, step), lines = parse(name), {split: list[str]() for split in SPLITS}
+    for one in names:
+        for number, segment in enumerate(segments(lines_of(data, one))):
+            lines[_OF_TWENTY.get(number % 20, "train")].append(segment)
+    lines["train"] = lines["train"][::step]
     texts = {split: "".join(f"{line}\n" for line in found) for split, found in lines.items()}
     if not all(texts.values()):
-        raise ConfigError(f"{data / CORPORA[name]}: fewer than {max(_OF_TWENTY) + 1} segments; give more text")
+        raise ConfigError(f"{data}: {name} has fewer than {max(_OF_TWENTY) + 1} segments; give more text")
     encoded = {split: text.encode() for split, text in texts.items()}
     fingerprint = hashlib.sha256(b"\0".join(encoded.values())).hexdigest()[:12]
-    folder = work / f"{name}-{fingerprint}"
+    folder = work / f"{name.replace('/', '-every-')}-{fingerprint}"
     make_folder(folder)
     for split, text in encoded.items():
         path = folder / f"{split}.txt"
@@ -68,7 +93,7 @@ def prepared(data: Path, name: str, work: Path) -> Texts:
 
 def lines_of(data: Path, name: str) -> Iterator[str]:
     """Read the lines of a corpus, verses without their numbers. Raises ConfigError without the file."""
-    path = data / CORPORA[name]
+    path = data / (CORPORA | FURTHER)[name]
     if not path.exists():
         raise ConfigError(f"{path}: no such file; --data is the folder that holds multi30k, ted and bible")
     with Stream([Source(name, (str(path),), epochs=1, shuffle="none")]) as stream:

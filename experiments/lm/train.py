@@ -32,7 +32,7 @@ from torch.nn import functional as F
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 import volt
-from experiments.lm.data import CORPORA, Texts, prepared
+from experiments.lm.data import Texts, prepared
 from experiments.lm.model import LanguageModel, Shape, operations
 from volt.batches import ByTokens, SampleFormat, Steps, to_torch
 from volt.errors import ConfigError, VoltError
@@ -181,13 +181,13 @@ def trial(texts: Texts, *, size: int, seed: int, recipe: Recipe, device: str = "
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="holds multi30k, ted and bible")
-    parser.add_argument("--corpus", choices=sorted(CORPORA), required=True)
+    parser.add_argument("--corpus", required=True, help="a name, NAME/N or NAME+NAME: see data.py")
     parser.add_argument("--size", type=int, required=True)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--work", type=Path, default=Path("build/trials"), help="holds the texts of each corpus")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--threads", type=int, default=1)
-    for name in (changed := ("characters", "dropout", "lr", "products")):
+    for name in (changed := ("characters", "width", "inner", "dropout", "lr", "products")):
         parser.add_argument(f"--{name}", type=type(getattr(Recipe(), name)), default=getattr(Recipe(), name))
     given = parser.parse_args(arguments)
     torch.set_num_threads(given.threads)
