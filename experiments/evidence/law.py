@@ -32,6 +32,7 @@ HOME = Path(__file__).parent
 FOLDER = HOME / "law"
 TRIALS = ("lm.jsonl", "longer/lm.jsonl", "law/lm.jsonl")
 GRID = [round(125 * 2 ** (n / 4)) for n in range(41)]  # sizes whose code lengths are stored, 125 to 128,000
+LEAST = 2e6  # characters read by the trials that choose constants; before, all models have hardly begun to learn
 READS = (0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 10.0, 15.0, 20.0)  # D, in million characters
 Features = Mapping[str, Any]
 Rule = Callable[[Features, float], float]  # a text and D → size
@@ -178,7 +179,7 @@ def judged(known: Sequence[Point], texts: Mapping[str, Features]) -> dict[str, d
         label = f"max({floor}, {name})" if floor else name
         result[label] = {}
         for at, point in enumerate(known):
-            others = np.array([not related(point.corpus, other.corpus) for other in known])
+            others = np.array([other.read >= LEAST and not related(point.corpus, other.corpus) for other in known])
             chosen = int(np.argmin(criterion(all_regrets[:, others]))) if others.any() else 0
             result[label][point] = float(all_regrets[chosen, at])
     return result
@@ -214,7 +215,7 @@ def related(one: str, other: str) -> bool:
 
 def chosen(known: Sequence[Point], texts: Mapping[str, Features]) -> dict[str, tuple[tuple[float, ...], Rule]]:
     """Return the constants of each rule that suit all points best, and the rule."""
-    result = dict[str, tuple[tuple[float, ...], Rule]]()
+    result, known = dict[str, tuple[tuple[float, ...], Rule]](), [point for point in known if point.read >= LEAST]
     for (name, family), floor in product(FAMILIES.items(), FLOORS):
         constants = family.constants[int(np.argmin(criterion(regrets(family, floor, known, texts))))]
         label = f"max({floor}, {name})" if floor else name
