@@ -22,7 +22,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -44,6 +44,7 @@ LEFT_OUT = (ast.AugAssign, ast.Raise, ast.Continue, ast.Break)
 WITHOUT_EFFECT = ("annotation", "returns", "decorator_list", "bases", "type_params")
 MAX_SECONDS = 40.0  # of recorded time of the tests that run for a mutant
 MAX_TESTS = 250
+N_GROUPS = 48  # processes that record, one after the other
 TEST_SECONDS = 10.0  # a test that takes longer as plain Python is not recorded
 
 
@@ -138,29 +139,41 @@ def command_for(checkout: Path, *arguments: str) -> tuple[list[str], dict[str, s
     return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments], os.environ | variables
 
 
-def record(folder: Path, fingerprint: str) -> None:
-    """Run the suite once; write the tests that execute each line of each file, and their seconds, into tests.json."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as place:
+def record(folder: Path, fingerprint: str, workers: int) -> None:
+    """Run the suite once; write the tests that execute each line of each file, and their seconds, into tests.json.
+
+    Each process runs some of the files, so that one that crashes costs only its own results.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    lines: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+    seconds = dict[str, float]()
+    with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(workers) as pool:
         root = copy_checkout(Path(place))
-        options = ["-n", "2", "-m", "not campaign", "-p", "experiments.mutants", "--tb=native"]
-        command, variables = command_for(root, *options, "--cov", "--cov-context=test", "--cov-report=")
-        variables |= {"COVERAGE_FILE": str(folder / "coverage"), "MUTANTS_SECONDS": str(folder / "seconds.json")}
-        if (code := subprocess.run(command, cwd=root, env=variables, check=False).returncode) not in (0, 1):
-            raise SystemExit(f"pytest ended with status {code}, so the record would be incomplete")
+        files = [path.relative_to(root) for path in [*root.glob("tests/**/test_*.py"), *root.glob("[vc]*/**/*.py")]]
+        groups = [list(map(str, sorted(files)[number::N_GROUPS])) for number in range(N_GROUPS)]
+
+        def run_group(number: int) -> None:
+            options = ["-m", "not campaign", "-p", "no:xdist", "-p", "experiments.mutants", "--tb=native"]
+            coverage = ["--cov", "--cov-context=test", "--cov-report="]
+            command, variables = command_for(root, *options, *coverage, *groups[number])
+            variables |= {"COVERAGE_FILE": str(folder / f"{number}"), "MUTANTS_SECONDS": str(folder / f"{number}.json")}
+            code = subprocess.run(command, cwd=root, env=variables, stdout=subprocess.DEVNULL, check=False).returncode
+            print(f"recorded group {number} of {N_GROUPS}, pytest's status is {code}", flush=True)
+
+        list(pool.map(run_group, range(N_GROUPS)))
         from coverage import CoverageData
 
-        data = CoverageData(str(folder / "coverage"))
-        data.read()
-        lines = {
-            str(Path(path).relative_to(root)): {
-                number: sorted({test.partition("|")[0] for test in tests if test})
-                for number, tests in data.contexts_by_lineno(path).items()
-            }
-            for path in data.measured_files()
-        }
-    seconds = json.loads((folder / "seconds.json").read_text())
-    (folder / "tests.json").write_text(json.dumps({"fingerprint": fingerprint, "lines": lines, "seconds": seconds}))
+        for number in range(N_GROUPS):
+            data = CoverageData(str(folder / f"{number}"))
+            data.read()
+            for path in data.measured_files():
+                for line, tests in data.contexts_by_lineno(path).items():
+                    lines[str(Path(path).relative_to(root))][line] |= {test.partition("|")[0] for test in tests if test}
+            if (path_of_seconds := folder / f"{number}.json").exists():
+                seconds |= json.loads(path_of_seconds.read_text())
+    table = {path: {line: sorted(tests) for line, tests in by_line.items()} for path, by_line in lines.items()}
+    (folder / "tests.json").write_text(json.dumps({"fingerprint": fingerprint, "lines": table, "seconds": seconds}))
 
 
 class TooSlow(BaseException):
@@ -187,10 +200,9 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         _seconds[report.nodeid] = report.duration
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the seconds, in the process that collects the reports of all workers."""
-    if not hasattr(session.config, "workerinput"):
-        Path(os.environ["MUTANTS_SECONDS"]).write_text(json.dumps(_seconds))
+def pytest_sessionfinish() -> None:
+    """Write the seconds."""
+    Path(os.environ["MUTANTS_SECONDS"]).write_text(json.dumps(_seconds))
 
 
 def select_tests(mutant: Mutant, lines: dict[str, list[str]], seconds: dict[str, float]) -> list[str]:
@@ -234,12 +246,10 @@ def run(seed: int, n: int, folder: Path, workers: int) -> None:
     sources = {str(path.relative_to(ROOT)): path.read_text() for path in paths}
     tests = [path.read_text() for path in sorted(ROOT.glob("tests/**/*.py"))]
     fingerprint = hashlib.sha256("\0".join([*sources.values(), *tests]).encode()).hexdigest()
-    if (
-        not (folder / "tests.json").exists()
-        or json.loads((folder / "tests.json").read_text())["fingerprint"] != fingerprint
-    ):
-        record(folder, fingerprint)
-    recorded = json.loads((folder / "tests.json").read_text())
+    path = folder / "tests.json"
+    if not path.exists() or json.loads(path.read_text())["fingerprint"] != fingerprint:
+        record(folder, fingerprint, workers)
+    recorded = json.loads(path.read_text())
     drawn = random.Random(seed).sample([mutant for path, text in sources.items() for mutant in mutants(path, text)], n)
     counts, checkouts = Counter[str](), SimpleQueue[Path]()
     with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(workers) as pool:
