@@ -11,10 +11,19 @@ from typing import Any
 
 import pytest
 from golden import check, digest
-from outcomes import CUTS, any_vocabulary, described, drawn, gist
+from outcomes import CUTS, any_vocabulary, described, drawn, gist, outcome
 
 from volt.formats import huggingface, tiktoken
-from volt.formats.registry import FORMATS, format_of, read_merges, read_vocabulary, write_vocabulary
+from volt.formats.registry import (
+    FORMATS,
+    files_read,
+    files_written,
+    format_of,
+    listed_pieces,
+    read_merges,
+    read_vocabulary,
+    write_vocabulary,
+)
 from volt.formats.sentencepiece import charsmap, model_file, writing
 from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS
 
@@ -48,7 +57,7 @@ def content(path: Path) -> bytes:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_exports_of_any_vocabulary(name: str) -> None:
-    """A vocabulary gives the bytes and notes that it gave, or is refused for the same reason, and is read back alike."""
+    """A vocabulary gives the bytes and notes that it gave, or is refused as it was; what is written is read alike."""
 
     def export(chance: Random) -> Any:
         vocabulary, folder = any_vocabulary(chance, FITTING.get(name, CUTS)), Path(str(chance.random()))
@@ -61,9 +70,12 @@ def test_exports_of_any_vocabulary(name: str) -> None:
         if merges:
             vocabulary.save(merges)
         found = read_vocabulary(path, format=name, merges=merges, pattern="gpt2" if name == "tiktoken" else None)
-        return sorted(written.items()), [*map(gist, notes)], described(found)
+        names = files_written(path, to=name), files_read(path), files_read(path, format=name)
+        looks = [outcome(lambda call=call: call(path)) for call in (format_of, listed_pieces, read_merges)]
+        replaced = sorted(writing.replacements(vocabulary).items()) if name == "sentencepiece" else []
+        return sorted(written.items()), [*map(gist, notes)], described(found), names, looks, replaced
 
-    check(f"formats exports {name}", drawn(120, export))
+    check(f"formats exports {name}", drawn(100, export))
 
 
 CODES = ["#version: 0.2", "l o", "lo w</w>", "e r</w>", "o w", "lo w", "low er</w>"]
@@ -71,12 +83,15 @@ OLD = ["#version: 0.1", "l o", "o </w>", "lo w", "w </w>", "lo w</w>", "e r", "e
 FILES = {
     "subword-nmt": ["\n".join(CODES), "\n".join(OLD), "\n".join(OLD[1:]), "l o 9\nlo w</w> 7\ne r</w> 7\no w 1"],
     "fairseq": ["l@@ 9\no@@ 8\nlow 7\n<unk> 5 #fairseq:overwrite\ner 0\nmadeupword0000 0\nw 1"],
-    "marian": ['"</s>": 0\n"<unk>": 1\n"l@@": 2\n\'o@@\': 3\nlow: 5\n"\\u00e9@@": 4', "---\neos: 0\nUNK: 1\nlow: 2\ner: 3"],
+    "marian": ['"</s>": 0\n"<unk>": 1\n"l@@": 2\n\'o@@\': 3\nlow: 5\n"\\u00e9@@": 4',
+    "---\neos: 0\nUNK: 1\nlow: 2\ner: 3"],
     "opennmt": ["l@@\t9\no@@\t8\nlow\t7\n1\t3", "9\tl@@\n8.5\to@@\n7\tlow\n3e2\ter\n1\t5", "9\tl\n8\to\n7\tlow</w>"],
     "tokens": ["l\no\nlow</w>\ner</w>\nw</w>"],
 }  # fmt: skip
-ODD = ["", "x", "l o", "low", "l@@ 3", "xyz 4", "é 1.5", "</w> 0", "\r", " ", "low\t2", "2\tlow", '"q": 9', "o: -1", "-1",
-       "lo lo", "#version: 0.3", "▁ t", "Ġ t", "a b c", "a b 3", "</w>", "@@", "@@ 1", "'it''s': 4", '"\\q": 8', '"\\x41": 6']  # fmt: skip
+ODD = ["", "x", "l o", "low", "l@@ 3", "xyz 4", "é 1.5", "</w> 0", "\r", " ", "low\t2", "2\tlow", '"q": 9', "o: -1",
+       "-1", "1e999\tl", "nan\tl", "madeupword0000 3",
+       "lo lo", "#version: 0.3", "▁ t", "Ġ t", "a b c", "a b 3", "</w>", "@@", "@@ 1", "'it''s': 4", '"\\q": 8',
+       '"\\x41": 6']  # fmt: skip
 
 
 def damaged(lines: list[str], chance: Random) -> str:
@@ -107,7 +122,7 @@ def test_damage_to_lines(name: str) -> None:
         listing = Path("codes.vocab") if name == "subword-nmt" else Path("codes")
         if name == "subword-nmt":
             listing.write_text(damaged(["l@@ 3", "o@@ 2", "low 5", "er 1", "w 1"], chance), encoding="utf-8")
-            return described(read_vocabulary(*[listing] * 1, format=name, merges=path))
+            return described(read_vocabulary(listing, format=name, merges=path))
         return described(read_vocabulary(path, format=name, merges=listing))
 
     check(f"formats lines {name}", drawn(250, read))
@@ -121,11 +136,13 @@ STRIP, NFC, LOWER = {"type": "Strip"}, {"type": "NFC"}, {"type": "Lowercase"}
 META = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
 WHITE, DIGITS = {"type": "WhitespaceSplit"}, {"type": "Digits", "individual_digits": True}
 NORMALIZERS = [[], [], [NFC], [LOWER], [NFC, LOWER], [LOWER, NFC], [NFC, LOWER, NFC], [{"type": "NFKC"}], [SPACES],
-               [PREPEND, SPACES], [NFC, PREPEND, SPACES], [SPACE_RUNS, STRIP, LOWER], [STRIP], [{"type": "NFD"}]]  # fmt: skip
+               [PREPEND, SPACES], [NFC, PREPEND, SPACES], [SPACE_RUNS, STRIP, LOWER], [STRIP],
+               [{"type": "NFD"}]]  # fmt: skip
 CUT_STEPS = [[LEVEL], [LEVEL], [SPLIT, {**LEVEL, "use_regex": False}], [WHITE], [WHITE], [WHITE, DIGITS], [META], [],
              [{**META, "prepend_scheme": "never"}], [{**META, "split": False}], [{**META, "prepend_scheme": "first"}],
              [{"type": "Metaspace", "replacement": "▁", "add_prefix_space": False}], [DIGITS, LEVEL], [DIGITS, META],
-             [WHITE, {**META, "split": False}], [{**SPLIT, "pattern": {"String": " "}}], [DIGITS], [SPLIT], [SPLIT, META],
+             [WHITE, {**META, "split": False}], [{**SPLIT, "pattern": {"String": " "}}], [DIGITS], [SPLIT], [SPLIT,
+             META],
              [{"type": "Punctuation", "behavior": "Contiguous"}, LEVEL], [{"type": "Whitespace"}]]  # fmt: skip
 VALUES = [
     None,
@@ -205,9 +222,11 @@ def tokenizer(chance: Random) -> dict[str, Any]:
     chance.shuffle(pairs)
     return {
         "version": "1.0", "added_tokens": added, "post_processor": chance.choice(post),
-        "normalizer": {"type": "Sequence", "normalizers": normalizer} if len(normalizer) > 1 else (normalizer or [None])[0],
+        "normalizer": {"type": "Sequence",
+        "normalizers": normalizer} if len(normalizer) > 1 else (normalizer or [None])[0],
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": cuts} if len(cuts) > 1 else (cuts or [None])[0],
-        "truncation": chance.choice([None, None, {"max_length": 3}]), "padding": chance.choice([None, None, {"length": 3}]),
+        "truncation": chance.choice([None, None, {"max_length": 3}]), "padding": chance.choice([None, None,
+        {"length": 3}]),
         "model": {
             "type": "BPE", "vocab": vocab, "merges": [" ".join(pair) if suffix else pair for pair in pairs],
             "unk_token": chance.choice([None, "<unk>", "<unk>", "a"]), "end_of_word_suffix": suffix,
@@ -217,10 +236,13 @@ def tokenizer(chance: Random) -> dict[str, Any]:
     }  # fmt: skip
 
 
-NAMES = [{}, {"eos_token": "<s>", "unk_token": {"content": "<unk>"}}, {"additional_special_tokens": ["<|a|>", {"content": "é!"}]},
+NAMES = [{}, {"eos_token": "<s>", "unk_token": {"content": "<unk>"}}, {"additional_special_tokens": ["<|a|>",
+         {"content": "é!"}]},
          {"tokenizer_class": "GPT2TokenizerFast"}, {"tokenizer_class": "RobertaTokenizer", "mask_token": None},
-         {"added_tokens_decoder": {"9": {"content": "<|a|>", "lstrip": True}, "x": {"content": "<s>"}}, "bos_token": ""},
-         {"add_prefix_space": True}, {"pad_token": "zzz", "bos_token": "<s>"}, {"extra_special_tokens": {"a": "<|a|>"}}]  # fmt: skip
+         {"added_tokens_decoder": {"9": {"content": "<|a|>", "lstrip": True}, "x": {"content": "<s>"}},
+         "bos_token": ""},
+         {"add_prefix_space": True}, {"pad_token": "zzz", "bos_token": "<s>"},
+         {"extra_special_tokens": {"a": "<|a|>"}}]  # fmt: skip
 
 
 @pytest.mark.parametrize("first", range(0, 240, 60))

@@ -11,6 +11,7 @@ import pytest
 from golden import check
 from outcomes import any_vocabulary, drawn, gist
 
+from volt.formats import check as check_module
 from volt.formats import fairseq, gpt2, marian, opennmt, subword_nmt, token_list
 from volt.formats import tiktoken as tiktoken_format
 from volt.formats.check import probe_lines
@@ -21,7 +22,6 @@ from volt.formats.sentencepiece import merges as implied
 from volt.formats.tiktoken import ranks
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
-
 
 pytest.importorskip("sentencepiece")
 TABLE = charsmap.pack({"A": "a", "AE": "æ", "É": "", "EE": "xy"})
@@ -42,37 +42,27 @@ def pairs(chance: Random, n: int = 7) -> list[tuple[str, str]]:
     return chance.sample(result, len(result)) if chance.random() < 0.3 else result
 
 
-SIGNS = ["$", "[$]", r"\w", r"\W", r"[\w\H]", r"\h", r"\H", ".", "[.a]", r"\[.", "a", "a{2}+", r"\p{N}{1,3}+", "[ab]{1,}+",
+SIGNS = ["$", "[$]", r"\w", r"\W", r"[\w\H]", r"\h", r"\H", ".", "[.a]", r"\[.", "a", "a{2}+", r"\p{N}{1,3}+",
+         "[ab]{1,}+",
          r"(?>\p{N}{1,2})", r"(?>[a-c]{2})", "[]a]", "[^]a]", "[^a[b-d]]", r"\pL", r"\PN{2}", r"\u4E00", r"\U{1F600}",
-         r"\U0001F600", r"\x{41}", r"[\u4E00-\u9fA5]", r"\z", r"[\w&&[^a]]", r"\$", "+", "?", "|", "(?i)", "[a", r"\p{L}"]  # fmt: skip
-PATTERNS = [
-    "a",
-    "[ab]",
-    r"\s+",
-    r"\p{N}{1,3}",
-    r"\p{N}",
-    "[^a]+",
-    r"\w+",
-    " ",
-    "ab|c",
-    "",
-    r"\d{2}+",
-    "[.]",
-    "a++",
-    "(",
-    r"\p{L}+",
-]
+         r"\U0001F600", r"\x{41}", r"[\u4E00-\u9fA5]", r"\z", r"[\w&&[^a]]", r"\$", "+", "?", "|", "(?i)", "[a",
+         r"\p{L}"]  # fmt: skip
+PATTERNS = ["a", "[ab]", r"\s+", r"\p{N}{1,3}", r"\p{N}", "[^a]+", r"\w+", " ", "ab|c", "", r"\d{2}+", "[.]", "a++",
+         "(",
+            r"\p{L}+"]  # fmt: skip
 WHOLE = [r"\p{L}+", r"[^\s\p{L}\p{N}]+", "[a-c]", r"\p{N}", "'s", "<a>", "ab", "x1", r"\w+"]  # parts of patterns
 BEHAVIORS = ["Isolated", "Isolated", "Removed", "Contiguous", "MergedWithPrevious", "MergedWithNext", "Odd"]
 
 
 def step(chance: Random) -> dict[str, Any]:
     """Return a step of a pre_tokenizer, some without all of their keys."""
-    kind = chance.choice(["Split"] * 6 + ["Digits", "Digits", "Punctuation", "CharDelimiterSplit", "WhitespaceSplit", "Whitespace",
+    kind = chance.choice(["Split"] * 6 + ["Digits", "Digits", "Punctuation", "CharDelimiterSplit", "WhitespaceSplit",
+    "Whitespace",
                          "BertPreTokenizer", "ByteLevel", "Odd"])  # fmt: skip
     kinds = {"Split": {"pattern": {chance.choice(["Regex", "Regex", "String"]): chance.choice(PATTERNS)},
                        "behavior": chance.choice(BEHAVIORS), "invert": chance.random() < 0.3},
-             "Digits": {"individual_digits": chance.random() < 0.5}, "Punctuation": {"behavior": chance.choice(BEHAVIORS)},
+             "Digits": {"individual_digits": chance.random() < 0.5},
+             "Punctuation": {"behavior": chance.choice(BEHAVIORS)},
              "CharDelimiterSplit": {"delimiter": chance.choice("-a")}}  # fmt: skip
     result = {"type": kind, **kinds.get(kind, {})}
     if chance.random() < 0.1:
@@ -106,10 +96,14 @@ def unpacked(chance: Random) -> Any:
     return sorted(charsmap.unpack(data, only=words(chance, "AEÉ") if chance.random() < 0.3 else None).items())
 
 
-HEADS = [b"", b"l o\n", b"#version: 0.2\nl o\n", b"t h\nth e</w>\n", b"l o 9\nlo w</w> 8\n", b"IQ== 0\nIg== 1\nIw== 2\n",
-         b"l@@ 9\no 7\n", b'"</s>": 0\n"<unk>": 1\n', b"l\t9\no\t8\n", b"9\tl\n8\to\nx\ty\n7\tb\n2\tc\n", b"l\no\n", b"l o\n\n",
-         b"\n\x0a\x05\x0a\x03abc\x15", b'{"model": 1}', b'{"vocab": [{"token_bytes": 1', b"<HTML>\n", b"PK\x03\x04", b"a" * 5000,
-         b"\xff\n", "é\n".encode(), b"x 1 #fairseq:overwrite\n", b"  {\n", b"eos: 0\nUNK: 1\n---\n", b"a b\r\nc d</w>\r\n"]  # fmt: skip
+HEADS = [b"", b"l o\n", b"#version: 0.2\nl o\n", b"t h\nth e</w>\n", b"l o 9\nlo w</w> 8\n",
+         b"IQ== 0\nIg== 1\nIw== 2\n",
+         b"l@@ 9\no 7\n", b'"</s>": 0\n"<unk>": 1\n', b"l\t9\no\t8\n", b"9\tl\n8\to\nx\ty\n7\tb\n2\tc\n", b"l\no\n",
+         b"l o\n\n",
+         b"\n\x0a\x05\x0a\x03abc\x15", b'{"model": 1}', b'{"vocab": [{"token_bytes": 1', b"<HTML>\n", b"PK\x03\x04",
+         b"\xef\xbb\xbfa\n", b"a" * 5000,
+         b"\xff\n", "é\n".encode(), b"x 1 #fairseq:overwrite\n", b"  {\n", b"eos: 0\nUNK: 1\n---\n",
+         b"a b\r\nc d</w>\r\n"]  # fmt: skip
 
 
 def recognised(chance: Random) -> Any:
@@ -144,6 +138,13 @@ def chosen(chance: Random) -> Any:
     return choice.pretokenizer.name, choice.source, [*map(gist, choice.notes)]
 
 
+def probed(chance: Random) -> Any:
+    """Return the lines that probe a vocabulary of more tokens than are probed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(check_module, "N_PROBED", chance.choice([6, 12, 2_000]))
+        return probe_lines(any_vocabulary(chance))
+
+
 def bytes_by_rank(chance: Random) -> list[bytes]:
     return [b"a", b"b", *(word.encode() for word in words(chance, least=2, n=10))]
 
@@ -153,8 +154,10 @@ CALLS: dict[str, tuple[int, Callable[[Random], Any]]] = {
     "original": (100, lambda c: split_patterns.original("".join(c.choices(SIGNS, k=3)))),
     "understood": (300, lambda c: split_patterns.understood("".join(c.choices(SIGNS, k=c.randint(1, 3))))),
     "cut names": (400, lambda c: split_patterns.cut_name(
-        [*(step(c) for _ in range(c.randint(1, 3) - c.randint(0, 1))), *level(c)], isolated=c.choice([(), ("a", "ab")]))),
-    "left whole": (120, lambda c: split_patterns._leaves_whole("|".join(c.choices(WHOLE, k=c.randint(1, 3))), c.choice([(), ("<a>",)]))),
+        [*(step(c) for _ in range(c.randint(1, 3) - c.randint(0, 1))), *level(c)], isolated=c.choice([(), ("a",
+        "ab")]))),
+    "left whole": (120, lambda c: split_patterns._leaves_whole("|".join(c.choices(WHOLE, k=c.randint(1, 3))),
+        c.choice([(), ("<a>",)]))),
     "implied merges": (250, lambda c: implied.ImpliedMerges.of(scores(c))),
     "last joins": (100, lambda c: [implied.last_join(word, scores(c)) for word in words(c, "ab▁", 9, 2)]),
     "clashes": (200, lambda c: implied.first_clash(scores(c), words(c, "ab▁", 2, 3))),
@@ -166,21 +169,28 @@ CALLS: dict[str, tuple[int, Callable[[Random], Any]]] = {
     "recovered": (120, lambda c: ranks.recovered(bytes_by_rank(c))),
     "merges of ranks": (120, lambda c: ranks.merges_of(bytes_by_rank(c))),
     "choices": (60, chosen),
-    "gaps": (20, lambda c: ranks.drops_text(PreTokenizer.of_pattern(c.choice([*PATTERNS[:9], r"[\s\S]"]), level="bytes"))),
+    "gaps": (20, lambda c: ranks.drops_text(PreTokenizer.of_pattern(c.choice([*PATTERNS[:9], r"[\s\S]"]),
+        level="bytes"))),
     "remade": (200, lambda c: pipeline_reading.remade(pairs(c, 12))),
-    "last of equal": (60, lambda c: (tokens.last_of_equal(pairs(c)), tokens.merging_of(pairs(c)), tokens.joins_later(pairs(c)))),
+    "last of equal": (60, lambda c: (tokens.last_of_equal(pairs(c)), tokens.merging_of(pairs(c)),
+        tokens.joins_later(pairs(c)))),
     "orders": (120, lambda c: tokens.order_of({w: n for n, w in enumerate(c.sample(["", *"abcd"], 5)) if w}, [*"ab"],
                                               c.sample("cdef", c.randint(0, 3)))),
     "pairs by rank": (150, merged_by_ranks),
     "old codes": (250, old_codes),
     "subword-nmt tokens": (100, lambda c: subword_nmt._ours(
-        c.choices(["lo@@", "w", "a@@", "a@@@@", "@@", "lo", "w@@"], k=5), results=c.sample(["lo", "a@@</w>", "w</w>", "@@</w>"], 2))),
-    "spelled bytes": (100, lambda c: gpt2.spells_bytes([(a, b) for a, b in zip(*[c.choices(["Ġ", "t", "ä", "½", "é", "w</w>", "ĉ", "Ā"],
-                                                                                         k=c.randint(0, 2))] * 2, strict=True)])),
+        c.choices(["lo@@", "w", "a@@", "a@@@@", "@@", "lo", "w@@"], k=5), results=c.sample(["lo", "a@@</w>", "w</w>",
+        "@@</w>"], 2))),
+    "spelled bytes": (100, lambda c: gpt2.spells_bytes([(a, b) for a, b in zip(*[c.choices(["Ġ", "t", "ä", "½", "é",
+        "w</w>", "ĉ", "Ā"],
+                                                                                         k=c.randint(0, 2))] * 2,
+                                                                                         strict=True)])),
     "heads": (400, recognised),
-    "probe lines": (40, lambda c: probe_lines(any_vocabulary(c))),
-    "overlaps": (100, lambda c: pipeline_reading._overlap(*c.choices(["a", "ab", "ba", "abc", "cab", "bc", "xa", "cx"], k=2))),
-    "runs": (60, lambda c: model_file._one_by_one(c.choices(["a▁", "é▁ü", "▁", "lo"], k=3), c.choices([0, 7], k=3), unknown=0,
+    "probe lines": (40, probed),
+    "overlaps": (100, lambda c: pipeline_reading._overlap(*c.choices(["a", "ab", "ba", "abc", "cab", "bc", "xa",
+        "cx"], k=2))),
+    "runs": (60, lambda c: model_file._one_by_one(c.choices(["a▁", "é▁ü", "▁", "lo"], k=3), c.choices([0, 7], k=3),
+        unknown=0,
                                                   ends=c.random() < 0.5)),
     "YAML": (150, lambda c: marian.unquoted(c.choice(["'{}'", '"{}"', "{}"]).format("".join(c.choices(
         ["a", "''", r"\n", r"\x41", r"\u00e9", r"\U0001F600", r"\\", r"\N", "é"], k=3))))),

@@ -15,7 +15,15 @@ from outcomes import SPECIAL, any_vocabulary, described, drawn
 from volt.errors import VocabularyError
 from volt.vocabulary import Vocabulary, file_format, validation
 from volt.vocabulary.file_format import json_of, text_of
-from volt.vocabulary.special_roles import named, named_tokens, with_special
+from volt.vocabulary.special_roles import (
+    END,
+    FINDS_END,
+    FINDS_OTHERS,
+    NAMES_NONE,
+    named,
+    named_tokens,
+    with_special,
+)
 from volt.vocabulary.validation import MOST_IDS, order_faults
 
 ODD = ["a", "ab", "", "\ud800", "<s>", "</w>", "a</w>", "<0x00>", "lo", "é"]
@@ -74,8 +82,9 @@ def test_any_fields() -> None:
     check("vocabulary fields", drawn(500, build))
 
 
-EDITS = ["[]", '["a"],', '["a", 1],', '["a", "token", 1],', '["a", "token"],', '["<b>", "user"],', "null,", '["x", "unused"],', "{}",
-         '"merging": "odd",', '"special": {},', '"volt": 1,', '"marker": "none",', '["a", "b"],', '["", "token"],', ""]  # fmt: skip
+EDITS = """[]|["a"],|["a", 1],|["a", "token", 1],|["a", "token"],|["<b>", "user"],|null,|["x", "unused"],|{}|["a" 1],|
+"merging": "odd",|"special": {},|"volt": 1,|"marker": "none",|"marker": "infix",|"byte_fallback": 1,|["a", 1, 2],|
+["a", "b"],|"normalizer": "nfd",|"provenance": [],|["a", -1],|["a", true],|["a", 1.5],|["</w>", "a"],|["", "token"],|"""
 
 
 def test_any_damage_to_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +97,7 @@ def test_any_damage_to_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         if chance.random() < 0.5:
             del lines[1]
             place = min(place, len(lines) - 1)
-        lines[place : place + chance.randint(0, 1)] = [chance.choice([*EDITS, lines[place]])]
+        lines[place : place + chance.randint(0, 1)] = [chance.choice([*EDITS.split("|"), lines[place]])]
         Path("a").write_text("\n".join(lines), encoding="utf-8")
         return described(Vocabulary.load("a"))
 
@@ -100,9 +109,15 @@ def test_any_special_tokens() -> None:
 
     def name(chance: Random) -> Any:
         vocabulary = any_vocabulary(chance, ["whitespace", "metaspace"])
-        lost = ["another", "1 token that nothing makes: kept as control tokens, such as '[A]'."]
+        lost = [
+            "another",
+            NAMES_NONE,
+            FINDS_END,
+            FINDS_OTHERS,
+            "1 token that nothing makes: kept as control tokens, such as '[A]'.",
+        ]
         vocabulary = replace(vocabulary, provenance={"lost": lost})
-        tokens = ["<url>", "<n>", "[A]", "lo", "<b>", "l", "a b", "<unk>"]
+        tokens = ["<url>", "<n>", "[A]", "lo", "<b>", "l", "a b", "<unk>", END]
         ids = {
             token: chance.choice([None, None, chance.randint(-1, 30), vocabulary.ids.get(token)]) for token in tokens
         }
@@ -124,7 +139,8 @@ def nested(deep: int) -> Any:
 
 @pytest.mark.parametrize(
     ("value", "other"),
-    [(nested(100), nested(101)), (2**1024 - 1, 2**1024), (-(2**1024) + 1, -(2**1024)), (1.5, math.inf), ({"a": None}, {1: None}),
+    [(nested(100), nested(101)), (2**1024 - 1, 2**1024), (-(2**1024) + 1, -(2**1024)), (1.5, math.inf), ({"a": None},
+    {1: None}),
      ((True, "x"), b"x"), ([1.5], {1.5})],
 )  # fmt: skip
 def test_limits_of_provenance(value: Any, other: Any) -> None:
@@ -145,7 +161,7 @@ def test_limits_of_files(name: str, text: str, tmp_path: Path, monkeypatch: pyte
     vocabulary.save(tmp_path / "a")
     assert Vocabulary.load(tmp_path / "a") == vocabulary
     monkeypatch.setattr(file_format, name, least - 1)
-    with pytest.raises(VocabularyError, match="more than|at most"):
+    with pytest.raises(VocabularyError, match=r"more than|at most"):
         (vocabulary.save if name == "MOST_ROWS" else Vocabulary.load)(tmp_path / "a")
 
 
