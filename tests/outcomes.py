@@ -68,7 +68,11 @@ def any_vocabulary(chance: Random, cuts: Sequence[str] = CUTS) -> Vocabulary:
     cut, marker = chance.choice(cuts), chance.choice(["suffix", "suffix", "prefix", "none"])
     if cut.startswith(("metaspace", "split")):
         marker = chance.choice(["none", "none", marker])
-    inner = [*"lowa1@"] + ["▁"] * (marker == "prefix" or "metaspace" in cut or "split: +" in cut)
+    inner = (
+        ["\u3000"] * (chance.random() < 0.1)
+        + [*"lowa1@"]
+        + ["▁"] * (marker == "prefix" or "metaspace" in cut or "split: +" in cut)
+    )
     ends = [f"{letter}</w>" for letter in "lowa"] * (marker == "suffix")
     if cut.startswith("bytes"):
         marker = chance.choice(["none", "none", "none", marker])

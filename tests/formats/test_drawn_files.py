@@ -143,7 +143,8 @@ CUT_STEPS = [[LEVEL], [LEVEL], [SPLIT, {**LEVEL, "use_regex": False}], [WHITE], 
              [{"type": "Metaspace", "replacement": "▁", "add_prefix_space": False}], [DIGITS, LEVEL], [DIGITS, META],
              [WHITE, {**META, "split": False}], [{**SPLIT, "pattern": {"String": " "}}], [DIGITS], [SPLIT], [SPLIT,
              META],
-             [{"type": "Punctuation", "behavior": "Contiguous"}, LEVEL], [{"type": "Whitespace"}]]  # fmt: skip
+             [{"type": "Punctuation", "behavior": "Contiguous"}, LEVEL], [{"type": "Whitespace"}],
+             [{**SPLIT, "pattern": {"Regex": r"\w+|\s"}, "behavior": "Removed", "invert": True}]]  # fmt: skip
 VALUES = [
     None,
     [],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -201,3 +202,16 @@ CALLS: dict[str, tuple[int, Callable[[Random], Any]]] = {
 def test_functions(name: str) -> None:
     """Each function gives what it gave."""
     check(f"formats function {name}", drawn(*CALLS[name]))
+
+
+def test_limits() -> None:
+    """Numbers by which files and tokens are measured are what they were."""
+    modules = [module for name, module in sys.modules.items() if name.startswith(("volt.formats.", "volt.vocabulary."))]
+    found = {
+        f"{name} {value}"
+        for module in modules
+        for name, value in vars(module).items()
+        if type(value) in (int, float) or (isinstance(value, tuple) and set(map(type, value)) == {int})
+    }
+    check("formats limits", ", ".join(sorted(found)))
+    check("formats control characters", repr(sorted(gpt2._CONTROLS)))
