@@ -13,8 +13,8 @@ from commands import Run
 
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
-from volt.formats import huggingface, tiktoken
-from volt.formats.registry import format_of, read_vocabulary
+from volt.formats import huggingface
+from volt.formats.registry import read_vocabulary
 from volt.text.patterns.cut_tokens import leaves_gaps
 from volt.text.patterns.splitter import Split
 
@@ -61,18 +61,6 @@ def test_gaps_are_found() -> None:
     whole = (r"\s+|\S+", r"\s+$|\S+|\s", "(?:..)|[\\s\\S]")
     assert not any(leaves_gaps(Split(pattern)) for pattern in whole)
     assert all(leaves_gaps(Split(pattern)) for pattern in (".", r"\s+$|\S+", r"\s(?!\S)|\S", "[^a]"))
-
-
-@pytest.mark.parametrize("numbers", [[*range(255, -1, -1)], [*range(7, 775, 3)], [*range(256)]])
-def test_ranks_in_any_order_are_recognised(tmp_path: Path, numbers: list[int]) -> None:
-    """Whatever the file is called; one that is called .tiktoken, or has a bad row, is reported for its row."""
-    path = ranks(tmp_path / "a", numbers)
-    assert format_of(path) == "tiktoken"
-    assert read_vocabulary(path, pattern="gpt2").pieces[numbers[97]] == "a"
-    path.write_bytes(path.read_bytes().replace(b"YQ==", b"Y$=="))
-    with pytest.raises(VocabularyError, match="a:98: found"):
-        read_vocabulary(path, pattern="gpt2")
-    assert not tiktoken.recognises(Path("dict.txt"), b"this 7\nthat 3\n")
 
 
 def test_a_pipe_is_read_once(run: Run) -> None:
