@@ -97,7 +97,7 @@ def unpacked(chance: Random) -> Any:
     return sorted(charsmap.unpack(data, only=words(chance, "AEÉ") if chance.random() < 0.3 else None).items())
 
 
-HEADS = [b"", b"l o\n", b"#version: 0.2\nl o\n", b"t h\nth e</w>\n", b"l o 9\nlo w</w> 8\n",
+HEADS = [b"", b"IQ== 0\n", b"l o\n", b"#version: 0.2\nl o\n", b"t h\nth e</w>\n", b"l o 9\nlo w</w> 8\n",
          b"IQ== 0\nIg== 1\nIw== 2\n",
          b"l@@ 9\no 7\n", b'"</s>": 0\n"<unk>": 1\n', b"l\t9\no\t8\n", b"9\tl\n8\to\nx\ty\n7\tb\n2\tc\n", b"l\no\n",
          b"l o\n\n",
