@@ -84,9 +84,9 @@ def _class_end(pattern: str, start: int) -> int:
     """Return the end of the class that starts there; classes inside it end before."""
     place = start + 1 + pattern.startswith("^", start + 1)
     place += pattern.startswith("]", place)
-    if "]" not in pattern[place:]:
-        raise VocabularyError(f"the class from {quoted(pattern[start:])} on has no end; export the file again")
-    while pattern[place] != "]":
+    while not pattern.startswith("]", place):
+        if place >= len(pattern):
+            raise VocabularyError(f"the class from {quoted(pattern[start:])} on has no end; export the file again")
         place = _class_end(pattern, place) if pattern[place] == "[" else _sign_end(pattern, place)
     return place + 1
 

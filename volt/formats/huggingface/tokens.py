@@ -58,6 +58,8 @@ def model_section(data: Json) -> Json:
         raise VocabularyError(f"tokens inside words start with {prefix!r}; train one without continuing_subword_prefix")
     if model.get("end_of_word_suffix") not in (None, "", SUFFIX):
         raise VocabularyError(f"words end in {model['end_of_word_suffix']!r}, but VOLT reads only {SUFFIX!r}")
+    if not isinstance(unk := model.get("unk_token"), str | None):
+        raise VocabularyError(f"unk_token is {unk!r} instead of a token; download or export it again")
     return model
 
 

@@ -106,7 +106,8 @@ def _special(data: Json, n_special: int) -> tuple[str, ...]:
     except (LookupError, TypeError):
         names, is_sound = {}, False
     special = tuple(names.pop(number, _UNNAMED.format(number)) for number in range(n_special))
-    if names or not is_sound or len(set(special)) < n_special or not all(isinstance(token, str) for token in special):
+    is_sound = is_sound and not names and all(isinstance(token, str) for token in special)
+    if not is_sound or len(set(special)) < n_special:
         raise VocabularyError(f"'special_tokens' does not list ranks below {n_special:,}, each once; export it again")
     return special
 

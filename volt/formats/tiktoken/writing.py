@@ -88,7 +88,8 @@ def _notes(vocabulary: Vocabulary, path: Path, tokens: Sequence[str], keeps_ids:
         user = f" ({', '.join(special.user[:3])})" if special.user else ""
         yield f"The names of the special tokens and the user tokens{user} are not in the file: read back, it has none."
     if special.user:
-        yield f"Encode with encode(text, allowed_special={set(special.user)!r}, disallowed_special=())."
+        allowed = ", ".join(map(repr, special.user))
+        yield f"Encode with encode(text, allowed_special={{{allowed}}}, disallowed_special=())."
     starts = [(a, b) for a in special.user for b in special.all if b != a and b.startswith(a)]
     if starts:
         yield f"In {starts[0][1]} tiktoken may find {starts[0][0]}; VOLT takes the longer one."
