@@ -12,7 +12,6 @@ from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.errors import ConfigError
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.mixing.schedule import UNIT, Schedule, Weight, shares_of
 
@@ -153,38 +152,12 @@ def test_a_turn_goes_to_the_source_that_must_come_first(weights: tuple[Weight, .
         counts[turn] += 1
 
 
-def test_many_equal_sources_and_one_heavy() -> None:
-    """A source with half of the weight among 500 small ones never gets ahead by a whole sample."""
-    weights = [500.0] + [1.0] * 500
-    counts = _counts(Mixture(weights).turns(3000).tolist(), 501)
-    owed = np.arange(1, 3001)[:, None] * np.array(weights) / 1000
-    assert np.abs(counts - owed).max() < 1
-
-
-def test_a_schedule_takes_effect_at_its_point() -> None:
-    """A weight that a step sets to 0 gives no sample from that point on, and one from 0 none before."""
-    weights = (Schedule(((0, 1.0), (100, 0.0))), Schedule(((0, 0.0), (100, 1.0))))
-    assert Mixture(weights).turns(200).tolist() == [0] * 100 + [1] * 100
-
-
 def test_counts_far_out_follow_at_once() -> None:
     """A mixture resumed after 10¹² samples is where it must be: exact shares do not drift."""
     n = 10**12
     mixture = Mixture((0.1, 0.2, 0.7), np.array([n // 10, n // 5, n - n // 10 - n // 5]))
     assert mixture.owed() == pytest.approx([n / 10, n / 5, 7 * n / 10], abs=1)
     assert np.bincount(mixture.turns(1000)).tolist() == [100, 200, 700]
-
-
-def test_an_ended_source_leaves_its_share_to_the_others() -> None:
-    """After one source ends the others keep their proportion, counted from there."""
-    mixture = Mixture((2.0, 1.0, 1.0))
-    mixture.turns(41)
-    left = mixture.end(0)
-    assert left is not None
-    counts = _counts(left.turns(1000).tolist(), 3)
-    assert np.abs(counts - np.arange(1, 1001)[:, None] * np.array([0, 0.5, 0.5])).max() < 1
-    assert left.end(1) is not None
-    assert left.end(1).end(2) is None  # type: ignore[union-attr]
 
 
 @settings(deadline=None, max_examples=examples(100))
@@ -218,33 +191,3 @@ def _between(weight: Weight, sample: int) -> bool:
 
 def _weight(weight: Weight, sample: int) -> float:
     return weight.at(sample) if isinstance(weight, Schedule) else weight
-
-
-@pytest.mark.parametrize("zero", [0.0, Schedule(((0, 1.0), (5, 0.0)))])
-def test_the_others_may_have_no_weight(zero: Weight) -> None:
-    """When the last source with a weight ends, nobody's turn is left: that is an end, and no error."""
-    mixture = Mixture((1.0, zero, 0.0))
-    mixture.turns(41)
-    assert mixture.end(0) is None
-    assert mixture.end(2) is not None
-
-
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        ([0.0, 0.0], "all weights are 0 at sample 0"),
-        ([Schedule(((0, 1.0), (5, 0.0)))], "all weights are 0 at sample 5"),
-        ([1.0, 1e-25], "rounds to 0"),
-    ],
-)
-def test_weights_that_ask_for_nothing_are_refused(weights: list[Weight], message: str) -> None:
-    """No weights, and weights too small to ever be served, are errors that name the sample."""
-    with pytest.raises(ConfigError, match=message):
-        shares_of(weights)
-
-
-@pytest.mark.parametrize("points", [(), ((1, 1.0),), ((0, 1.0), (0, 2.0)), ((0, 1.0), (5, 1.0), (3, 1.0))])
-def test_schedules_start_at_zero_and_rise(points: tuple[tuple[int, float], ...]) -> None:
-    """Points that are out of order, or do not start at sample 0, are refused."""
-    with pytest.raises(ConfigError, match="must start at 0 and rise"):
-        Schedule(points)

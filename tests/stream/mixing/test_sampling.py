@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volt.errors import ConfigError
 from volt.stream import Mixture, Sampling
 from volt.stream.mixing.mixture import virtual_size
 
@@ -105,20 +104,3 @@ def test_shares_at_every_prefix_are_within_one_line(sizes: list[int], temperatur
     assert (np.abs(counts - owed) < 1 + 1e-6).all()
     assert mixture.counts_at(n).tolist() == ([0] * len(sizes) if n == 0 else counts[n - 1].tolist())
     assert mixture.counts_at(n // 2).sum() == n // 2
-
-
-@pytest.mark.parametrize("temperature", [0, 0.0, -1.5, math.nan, math.inf, -math.inf])
-def test_temperatures_are_positive_and_finite(temperature: float) -> None:
-    """Anything else is refused, with a number that would do."""
-    with pytest.raises(ConfigError, match=r"temperature .*: give a number above 0, such as 1\.5"):
-        Sampling(temperature=temperature)
-
-
-def test_bad_samplings_say_what_to_do() -> None:
-    """Another word, a source that gets nothing, and weights that are all 0."""
-    with pytest.raises(ConfigError, match="choose from temperature, uniform, concatenation"):
-        Sampling("size")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"leaves nothing to source 'lb' \(10 lines against 100,000\); give a high"):
-        Sampling(temperature=0.1).weights({"de": 10**5, "lb": 10})
-    with pytest.raises(ConfigError, match="give one source a weight above 0"):
-        virtual_size([1, 2], [0.0, 0.0])

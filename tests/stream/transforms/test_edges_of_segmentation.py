@@ -9,8 +9,7 @@ import pytest
 from volt.errors import VocabularyError
 from volt.formats.registry import listed_pieces, read_vocabulary
 from volt.stream import Source, Stream, debug
-from volt.stream.checking.trace import DebugLine, debug_page
-from volt.stream.config.json_schema import transform_schema
+from volt.stream.checking.trace import DebugLine
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
@@ -147,15 +146,9 @@ def test_noise_draws_no_tags_of_its_task(tmp_path: Path, kind: type[Switchout] |
 
 
 def test_debug_needs_no_number(tmp_path: Path) -> None:
-    """Twenty lines, as the command shows; its page has a gap between what was before and what is after."""
+    """Twenty lines, as the command shows."""
     text = tmp_path / "text.tsv"
     text.write_text("low\n" * 30)
     with Stream([Source("s", (str(text),), epochs=1)]) as stream:
         found: list[DebugLine] = list(debug(stream))
     assert len(found) == 20
-    assert "td + td, th + th + th { padding-inline-start: 1em; }" in debug_page(found, title="t")
-
-
-def test_the_schema_says_which_variant_is_taken() -> None:
-    """Where nothing is drawn."""
-    assert "each line goes through the heaviest variant" in " ".join(str(transform_schema("choice")).split())

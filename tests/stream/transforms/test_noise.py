@@ -12,8 +12,7 @@ from splitmix import Drawn, mixed
 
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.noise import KINDS, Kind, Punctuation, Typos
-from volt.stream.transforms.transform import LineFault
+from volt.stream.transforms.noise import KINDS, Kind, Punctuation, Typos, _marks
 
 ANY = st.characters(exclude_characters="\t\n", exclude_categories=["Cs"])
 SHORT = st.one_of(st.text(ANY, max_size=12), st.text(st.sampled_from("ab é一𐐀"), max_size=12))
@@ -90,21 +89,6 @@ def test_typos_keep_words_and_scripts(values: list[str], rate: float, kinds: tup
         assert list(map(bool, noisy.split(" "))) == list(map(bool, value.split(" ")))
 
 
-@pytest.mark.parametrize(
-    ("kind", "made"), [("swap", "badce e 一b"), ("drop", "e e 一"), ("insert", None), ("replace", None)]
-)
-def test_each_kind_does_what_it_says(kind: Kind, made: str | None) -> None:
-    """Where every character is hit, neighbours are swapped, one of each word is left, or lengths tell the kind."""
-    value = "abcde e b一"
-    done = Typos(rate=1.0, kinds=(kind,))(Batch.of([value]), LineRng(1, 2)).lines[0]
-    sizes = [len(word) for word in done.split(" ")]
-    if made is None:
-        assert sizes == ([10, 2, 4] if kind == "insert" else [5, 1, 2])
-        assert "".join(done) != value
-    else:
-        assert done == made
-
-
 def test_the_rate_is_that_of_characters() -> None:
     """Of 250,000 characters, as many are hit as the rate says, within five standard deviations, in any place."""
     n, size, rate = 5_000, 50, 0.01
@@ -143,9 +127,7 @@ def bare(text: str) -> str:
         ("l’été, (déjà)", "l’été déjà"),
         ("你好，世界。", "你好世界"),
         ("...", "..."),
-        ("", ""),
         (" . ", " . "),
-        ("a", "a"),
     ],
 )
 def test_dropping_all_marks(value: str, made: str) -> None:
@@ -153,17 +135,16 @@ def test_dropping_all_marks(value: str, made: str) -> None:
     assert Punctuation(drop=1.0, final=0.0)(Batch.of([value]), LineRng(1, 2)).lines == [made]
 
 
-@pytest.mark.parametrize(
-    ("value", "made"),
-    [
-        ("A house.", "A house"), ("A house", "A house."), ("What, really?!", "What, really"), ("Wait ...", "Wait"),
-        ("你好。", "你好"), ("你好", "你好。"), ("カタ", "カタ。"), ("नमस्ते।", "नमस्ते"), ("(so)", "(so)"), ("?", "?"),
-        ("𐐀", "𐐀."), ("", ""),
-    ],
-)  # fmt: skip
-def test_the_final_mark(value: str, made: str) -> None:
+ENDS = {
+    "A house.": "A house", "A house": "A house.", "What, really?!": "What, really", "Wait ...": "Wait",
+    "你好。": "你好", "你好": "你好。", "カタ": "カタ。", "नमस्ते।": "नमस्ते", "(so)": "(so)", "?": "?", "𐐀": "𐐀.", "": "",
+}  # fmt: skip
+
+
+def test_the_final_mark() -> None:
     """What ends a sentence goes, or a full stop of the script comes where the value ends in no mark."""
-    assert Punctuation(drop=0.0, final=1.0)(Batch.of([value]), LineRng(1, 2)).lines == [made]
+    _marks.cache_clear()
+    assert Punctuation(drop=0.0, final=1.0)(Batch.of([*ENDS]), LineRng(1, 2)).lines == [*ENDS.values()]
 
 
 def test_without_probabilities_nothing_changes() -> None:
@@ -183,15 +164,3 @@ def test_punctuation_follows_its_probabilities() -> None:
 
 
 # Both
-
-
-@pytest.mark.parametrize("noise", [Typos(rate=0.5, fields=(2, 1)), Punctuation(drop=0.5, final=0.5, fields=(2, 1))])
-def test_noise_of_a_field_is_its_own(noise: Typos | Punctuation) -> None:
-    """Two equal fields get noise that differs; other fields stay; a line without the field is unfit."""
-    text = "a, b, c. d, e; f (g) h: i! j? k, l. m"
-    done = noise(Batch.of([f"{text}\t{text}\t{text}"]), LineRng(1, 2)).rows[0]
-    assert done[2] == text
-    assert len(set(done)) == 3
-    with pytest.raises(LineFault, match="field 2 is missing"):
-        noise(Batch.of(["a"]), LineRng(1, 2))
-    assert len(noise(Batch.of([]), LineRng(1, 2))) == 0

@@ -73,15 +73,6 @@ def is_accepted(*transforms: Transform) -> bool:
     return True
 
 
-def test_the_table_is_of_all_that_add_cut_and_change() -> None:
-    """The registry says which these are."""
-    assert ADDING == ["documents", "lang_prefix_both", "tag"]
-    assert len(CUTTING) == 6
-    assert set(SPELLING) == {"lower", "upper", "title", "typos", "punctuation"}
-    for name in NEEDS_LIBRARY:
-        assert getattr(TRANSFORMS[name], "changes", "") == "pieces" or name == "spm_decode"
-
-
 @pytest.mark.parametrize("first", ADDING)
 @pytest.mark.parametrize("second", NAMES)
 def test_what_is_accepted_leaves_tags_whole(make: Make, first: str, second: str) -> None:

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volt.encode.encoder import Encoder
-from volt.errors import ConfigError, MissingLibraryError, VocabularyError
-from volt.stream.transforms.segmenters import Marked, Morfessor, Segmenter, UnigramLexicon, read_model, read_table
-from volt.stream.transforms.taboo_segmentation import DropoutSegmenter, read_encoder, read_sentencepiece_segmenter
+from volt.errors import MissingLibraryError, VocabularyError
+from volt.stream.transforms.segmenters import Morfessor, Segmenter, UnigramLexicon, read_model, read_table
+from volt.stream.transforms.taboo_segmentation import DropoutSegmenter, read_sentencepiece_segmenter
 from volt.vocabulary import Vocabulary
 
 LEXICONS = st.dictionaries(st.text("abc▁", min_size=1, max_size=3), st.sampled_from([1.0, 2.0, 4.0, 8.0]), min_size=1)
@@ -114,20 +114,6 @@ def test_what_is_wrong_with_a_table(tmp_path: Path, text: str, message: str) -> 
         read_table(written(tmp_path, text))
 
 
-def test_a_table_has_one_segmentation(tmp_path: Path) -> None:
-    """And none for a word that is not there."""
-    table = read_table(written(tmp_path, "low\tlo w\n"))
-    assert [[one.pieces for one in found] for found in table.best(["low", "lower"], 5)] == [[("lo", "w")], []]
-
-
-def test_marks_go_before_the_word_or_its_first_piece() -> None:
-    """The pieces of a marked word make it, with its marker."""
-    lexicon = UnigramLexicon.of({"▁l": 9.0, "ow": 9.0, "low": 9.0})
-    assert Marked(lexicon, first=True).best(["low"], 1)[0][0].pieces == ("▁l", "ow")
-    assert Marked(lexicon, first=False).best(["low"], 1)[0][0].pieces == ("▁low",)
-    assert Marked(lexicon, first=False).characters("low") == ("▁", "l", "o", "w")
-
-
 MODEL = "# from training\n2 cat + s\n3 dog + s\n5 walk + ing\n"
 
 
@@ -177,14 +163,6 @@ def test_samples_of_an_encoder() -> None:
     assert [one.pieces for one in best] == [("low</w>",)]
     assert segmenter.best(["low"], 64)[0] == found  # whatever stands beside the word
     assert segmenter.characters("low") == ("l", "o", "w</w>")
-
-
-def test_a_vocabulary_that_cuts_elsewhere_is_refused(tmp_path: Path) -> None:
-    """Where words are not what stands between spaces, pieces of single words would not decode to the text."""
-    path = tmp_path / "v.volt"
-    Vocabulary(merges=(), tokens=("l",), marker="none").save(path)
-    with pytest.raises(ConfigError, match=r"v.volt: splits text with 'whitespace' and marks words with 'none'"):
-        read_encoder(path)
 
 
 def test_the_n_best_of_a_sentencepiece_model(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from volt.errors import ConfigError
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.random_segmentation import disjoint, long_pieces, shares_of
@@ -160,13 +159,6 @@ def test_taboo_with_a_vocabulary(vocabulary: Path) -> None:
     assert inverse([transform]) == (Decode(vocabulary, None),)
 
 
-def test_taboo_with_a_table(tmp_path: Path) -> None:
-    """A table has one segmentation, so the other side is characters."""
-    table = tmp_path / "table.tsv"
-    table.write_text("▁lock\t▁lo ck\n")
-    assert sides(Taboo(table, segmenter="table"), ["▁lock"]) == [["▁lo ck", "▁ l o c k"]]
-
-
 def test_settled_it_takes_the_best_two(lexicon: Path) -> None:
     """The same for every chance; undone, both sides are the text."""
     transform = MorfessorEmTaboo(lexicon, marks="word")
@@ -175,12 +167,3 @@ def test_settled_it_takes_the_best_two(lexicon: Path) -> None:
     assert all(sides(best, lines, LineRng.of(seed)) == rows for seed in range(5))
     assert rows[0][0] != rows[0][1]
     assert sides(back, ["\t".join(row) for row in rows]) == [[line, line] for line in lines]
-
-
-@pytest.mark.parametrize(
-    "options", [{"dropout": 1.5}, {"segmenter": "x"}, {"segmenter": "vocabulary", "marks": "word"}]
-)
-def test_options_out_of_range_are_refused(options: dict[str, object]) -> None:
-    """When the transform is made."""
-    with pytest.raises(ConfigError):
-        Taboo(Path("m"), **options)  # type: ignore[arg-type]

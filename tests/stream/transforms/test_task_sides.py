@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-from itertools import islice
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from token_lines import ID_LINES, LINES, id_batch, tokens_of
+from token_lines import LINES, tokens_of
 
-import volt
 from volt.errors import ConfigError
 from volt.stream.config.configuration import parse_config
 from volt.stream.transforms.field_edits import DuplicateMono
 from volt.stream.transforms.filters import FilterTooLong
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.tags import LangPrefixBoth, Tag
-from volt.stream.transforms.transform import LineFault, deterministic
+from volt.stream.transforms.tags import LangPrefixBoth
+from volt.stream.transforms.transform import deterministic
 
 CHANCE = LineRng(1, 2)
-STREAM = """
-sources:
-  ted:
-    path: ted.en
-    transforms:
-      - duplicate_mono
-      - drop: 1.0
-      - reorder
-      - switchout: {vocabulary: tokens.txt, rate: 0.2}
-      - insertion: tokens.txt
-      - wb_noise: {vocabulary: tokens.txt, fields: [1]}
-      - filter_too_long: 12
-      - lang_prefix_both: {src_lang: en, tgt_lang: en}
-"""
 
 
 @given(LINES)
@@ -43,13 +25,6 @@ def test_a_monolingual_line_gets_two_sides(values: list[str]) -> None:
     done = DuplicateMono()(Batch.of(values), CHANCE)
     assert done.lines == [f"{value}\t{value}" for value in values]
     assert done.columns[0] is done.columns[1]
-
-
-def test_a_line_with_a_target_is_unfit() -> None:
-    """It is not overwritten; the error names the lines."""
-    with pytest.raises(LineFault) as caught:
-        DuplicateMono()(Batch.of(["a", "b\tc", "d\t"]), CHANCE)
-    assert set(caught.value.reasons) == {1, 2}
 
 
 @given(LINES)
@@ -64,29 +39,6 @@ def test_languages_stand_before_the_source(values: list[str]) -> None:
     assert deterministic([tags]) == (tags,)
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: LangPrefixBoth(tgt_lang="en"), "src_lang: is missing; give it here, or as src_lang of the task"),
-        (lambda: LangPrefixBoth("de"), "tgt_lang: is missing"),
-        (lambda: LangPrefixBoth("de at", "en"), "src_lang: 'de at'"),
-        (lambda: LangPrefixBoth("", "en"), "src_lang: ''"),
-        (lambda: LangPrefixBoth("de", "en", "\t"), "extra_prefix"),
-        (lambda: FilterTooLong(-1), "max_len: -1; give a number from 0 up"),
-        (lambda: FilterTooLong(1, fields=()), "fields"),
-    ],
-)
-def test_options_that_mean_nothing_are_refused(make: object, message: str) -> None:
-    """The error names the option and what to give."""
-    with pytest.raises(ConfigError, match=message):
-        make()  # type: ignore[operator]
-
-
-def test_tags_name_their_tokens() -> None:
-    """A tag of two words is two tokens."""
-    assert Tag(text="[BT] [x]").special_tokens() == ("[BT]", "[x]")
-
-
 @given(st.lists(st.tuples(LINES.map(" ".join), LINES.map(" ".join)), max_size=6), st.integers(0, 12))
 def test_lines_that_are_too_long_go(pairs: list[tuple[str, str]], most: int) -> None:
     """A line stays if both its sides have few enough tokens; the others of a batch do not matter."""
@@ -96,39 +48,9 @@ def test_lines_that_are_too_long_go(pairs: list[tuple[str, str]], most: int) -> 
     ]
 
 
-@given(ID_LINES, st.integers(0, 12))
-def test_ids_are_counted_as_tokens(lines: list[list[int]], most: int) -> None:
-    """The same of ids."""
-    done = FilterTooLong(most)(id_batch(lines, 2), CHANCE)
-    assert done.origins.tolist() == [k for k, line in enumerate(lines) if len(line) <= most]
-
-
-def test_no_line_is_lost_at_validation() -> None:
-    """Nothing takes the filter's place."""
-    assert deterministic([FilterTooLong(5), DuplicateMono()]) == (DuplicateMono(),)
-
-
 def test_a_transform_without_options_takes_none() -> None:
     """An option is refused where it stands, as one that the transform does not know."""
     with pytest.raises(
         ConfigError, match=r"^stream.yaml:1: .*duplicate_mono.5: unknown key; no key is allowed; remove it"
     ):
         parse_config("{sources: {a: {path: a, transforms: [duplicate_mono: 5]}}}")
-
-
-def test_a_stream_of_a_noisy_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A configuration names them all, short options included; one and two workers give the same lines."""
-    monkeypatch.chdir(tmp_path)
-    Path("ted.en").write_text("".join(f"{k} ▁the ▁house by ▁the {'▁sea ' * (k % 9)}\n" for k in range(300)))
-    Path("tokens.txt").write_text("5\t▁the\n4\tthe\n3\tsea\n2\t▁sea\n1\thouse\n", encoding="utf-8")
-    Path("stream.yaml").write_text(STREAM)
-    texts = []
-    for n_workers in (1, 2):
-        with volt.Stream.from_config("stream.yaml", n_workers=n_workers) as stream:
-            texts.append(list(islice(stream, 400)))
-    assert texts[0] == texts[1]
-    for line in texts[0]:
-        source, target = line.split("\t")
-        assert source.startswith("<FROM_en> <TO_en> ")
-        assert len(source.split()) <= 14
-        assert len(target.split()) <= 12

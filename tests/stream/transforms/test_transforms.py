@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rows import CUTS, FIELD, RAGGED, ROWS, apply
+from rows import CUTS, RAGGED, ROWS, apply
 
-from volt.errors import ConfigError
 from volt.stream.transforms.case import Lower, Title, Upper, has_case, titled
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.column import Column
@@ -20,7 +19,6 @@ from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_edits import Documents, Repeat
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.noise import Punctuation, Typos
-from volt.stream.transforms.registry import TRANSFORMS
 from volt.stream.transforms.tags import Tag
 from volt.stream.transforms.transform import LineFault, Transform
 
@@ -71,12 +69,6 @@ def test_title_is_str_title_where_words_are_letters_and_spaces(words: list[str])
     assert titled(" ".join(words)) == " ".join(words).title()
 
 
-@given(FIELD)
-def test_title_changes_case_alone(text: str) -> None:
-    """Without regard to case, a title-cased text is the text."""
-    assert titled(text).lower().casefold() == text.lower().casefold()
-
-
 def test_title_starts_no_word_inside_one() -> None:
     """Unlike str.title, no capital follows an apostrophe, a digit or a combining accent."""
     accented = "e\u0301cole ta\u0303o"
@@ -93,11 +85,6 @@ def test_if_cased_spares_lines_without_case(rows: list[list[str]]) -> None:
     assert not has_case("中文 العربية हिन्दी 123")
 
 
-def test_sides_are_fields_1_and_where_present_2() -> None:
-    """Without `fields`, a line of one field has that field changed, and a third field stays."""
-    assert apply(Upper(), [["a"], ["a", "b"], ["a", "b", "c"]]) == [["A"], ["A", "B"], ["A", "B", "c"]]
-
-
 def test_a_named_field_that_is_missing_is_a_fault_of_the_line() -> None:
     """LineFault tells the lines that lack a field, also behind if_cased."""
     for transform in (Lower(fields=(1, 3)), Tag(text="x", fields=(3,)), Copy(from_=3, to=1), KeepFields(fields=(3,))):
@@ -108,41 +95,6 @@ def test_a_named_field_that_is_missing_is_a_fault_of_the_line() -> None:
     with pytest.raises(LineFault) as fault:
         apply(Lower(fields=(2,), if_cased=1), [["1"], ["A", "B"], ["A"]])
     assert list(fault.value.reasons) == [2]
-
-
-@pytest.mark.parametrize(
-    ("make", "option"),
-    [
-        (lambda: Lower(fields=(1, 0)), "fields"),
-        (lambda: Upper(if_cased=0), "if_cased"),
-        (lambda: Copy(from_=0), "from"),
-        (lambda: Copy(to=0), "to"),
-        (lambda: Documents(id_field=0), "id_field"),
-        (lambda: Documents(fields=(0,)), "fields"),
-    ],
-)
-def test_there_is_no_field_0(make: Callable[[], object], option: str) -> None:
-    """Fields count from 1: a 0 is refused wherever a field is named, and the option is reported."""
-    with pytest.raises(ConfigError, match=f"^{option}: 0; fields count from 1"):
-        make()
-
-
-@given(ROWS, FIELD)
-def test_copy_and_multiply(rows: list[list[str]], text: str) -> None:
-    """copy makes two fields equal, and pads; multiply makes n fields equal; append adds one behind."""
-    for row in apply(Copy(from_=2, to=6), rows):
-        assert row[5] == row[1]
-        assert len(row) == 6
-    assert apply(Multiply(n=2), rows) == [[row[0], row[0], *row[2:]] for row in rows]
-    assert apply(Append(text=text.replace("\r", "")), rows) == [[*row, text.replace("\r", "")] for row in rows]
-
-
-@given(ROWS, st.integers(1, 4))
-def test_repeat_makes_equal_lines_with_one_origin(rows: list[list[str]], n: int) -> None:
-    """repeat gives every line n times in a row, with its origin."""
-    done = Repeat(n=n)(Batch.of(["\t".join(row) for row in rows]), LineRng(1, 2))
-    assert done.lines == ["\t".join(row) for row in rows for _ in range(n)]
-    assert done.origins.tolist() == [index for index in range(len(rows)) for _ in range(n)]
 
 
 @given(RAGGED, CUTS, st.integers(1, 6), st.integers(2, 6))
@@ -179,59 +131,6 @@ def test_ids_are_tagged_and_cased_as_their_numbers() -> None:
     mixed = Choice((Variant(1.0), Variant(1.0, (Tag(text="x"),)), Variant(1.0, (Repeat(n=2), Append(text="y")))))
     done = mixed(batch.take(np.repeat([0, 1], 20)), LineRng(1, 2))
     assert set(done.lines) == {"5 6", "7", "x 5 6", "x 7", "5 6\ty", "7\ty"}
-
-
-def test_keep_fields_swaps() -> None:
-    """keep_fields keeps those named in the order named."""
-    assert apply(KeepFields(fields=(2, 1)), [["a", "b", "c"]]) == [["b", "a"]]
-
-
-def test_tag_goes_before_or_behind() -> None:
-    """A tag stands at the start or the end of each named field, with its separator."""
-    assert apply(Tag(text="<de>", fields=(1, 2), separator=""), [["a", "b"]]) == [["<de>a", "<de>b"]]
-    assert apply(Tag(text="!", position="end"), [["a", "b"]]) == [["a !", "b"]]
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Tag(text="a\tb"),
-        lambda: Append(text="a\nb"),
-        lambda: Tag(text="a", separator="\r"),
-        lambda: Lower(fields=()),
-        lambda: Lower(fields=(1, 1)),
-        lambda: Lower(fields=(-1,)),
-        lambda: Upper(if_cased=-1),
-        lambda: Copy(to=-1),
-        lambda: Multiply(n=0),
-        lambda: Repeat(n=0),
-        lambda: Choice(()),
-        lambda: Choice((Variant(0.0),)),
-        lambda: Variant(-1.0),
-        lambda: Typos(rate=1.5),
-        lambda: Typos(rate=float("nan")),
-        lambda: Typos(kinds=()),
-        lambda: Typos(kinds=("swap", "swap")),
-        lambda: Typos(kinds=("swop",)),  # type: ignore[arg-type]
-        lambda: Typos(fields=(0,)),
-        lambda: Punctuation(drop=-0.1),
-        lambda: Punctuation(final=2),
-        lambda: Punctuation(fields=()),
-        lambda: Variant(float("nan")),
-        lambda: Documents(separator="\t"),
-        lambda: Documents(probability=1.5),
-        lambda: Documents(max_tokens=0),
-    ],
-)
-def test_options_out_of_range_are_refused(make: object) -> None:
-    """What could break lines, or means nothing, is a ConfigError when the transform is made."""
-    with pytest.raises(ConfigError):
-        make()  # type: ignore[operator]
-
-
-def test_every_transform_is_named_as_it_is_registered() -> None:
-    """The registry's keys are the names that traces show."""
-    assert {name: kind.name for name, kind in TRANSFORMS.items()} == {name: name for name in TRANSFORMS}
 
 
 def test_transforms_survive_pickling() -> None:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +28,6 @@ from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 
-LONG = "the lower cat sat on the newest mats"
 LINES = ["the cat sat\tdie Katze saß", "a  hat \t", "the\u00a0newest\u2028lowest\tder Hut", "low"]
 FIELD = st.text(st.characters(exclude_characters="\t\n\r", exclude_categories=["Cs"]), max_size=30)
 Make = Callable[..., Path]
@@ -98,16 +94,6 @@ def test_encode_writes_what_the_encoder_gives(vocabulary: Make, options: dict[st
         assert lines_of(Encode(vocabulary=path, to="ids"), LINES) == ids
     third = [f"{line}\tthe cat" for line in LINES[:3]]
     assert [line.split("\t")[2] for line in lines_of(Encode(vocabulary=path), third)] == ["the cat"] * 3
-
-
-def test_dropout_is_chances(vocabulary: Make) -> None:
-    """The same chance gives the same pieces, another one others; all spell the text."""
-    encode = Encode(vocabulary=vocabulary(), fields=(1,), dropout=0.5)
-    lines = ["the lowest newest cat"] * 20
-    first = lines_of(encode, lines, seed=1)
-    assert first == lines_of(encode, lines, seed=1) != lines_of(encode, lines, seed=2)
-    assert len(set(first)) > 5
-    assert lines_of(Decode(vocabulary=encode.vocabulary, fields=(1,)), first) == lines
 
 
 @pytest.mark.parametrize("form", ["pieces", "ids"])
@@ -270,7 +256,7 @@ def test_a_sharp_draw_is_the_best_path(model: Path, form: Form) -> None:
 @pytest.mark.parametrize(("kind", "alpha", "nbest"), [("bpe", 0.3, -1), ("unigram", 0.3, -1), ("unigram", 0.3, 4)])
 def test_spm_draws_as_the_library_does(model: Path, bpe: Path, kind: str, alpha: float, nbest: int) -> None:
     """Of many draws for a word, as many become each encoding as of the library's own, within noise."""
-    path, n = bpe if kind == "bpe" else model, 4000
+    path, n = bpe if kind == "bpe" else model, 1000
     ours = Counter(lines_of(SpmEncode(model=path, alpha=alpha, nbest=nbest), ["lowest"] * n))
     options = {"enable_sampling": True, "alpha": alpha, "nbest_size": nbest}
     theirs = Counter(" ".join(row) for row in library(path).encode(["lowest"] * n, out_type=str, **options))
@@ -296,31 +282,6 @@ def test_spm_draws_belong_to_the_line(model: Path, bpe: Path, kind: str) -> None
     assert found == [whole.tolist()] * 4
     decode = SpmDecode(model=bpe if kind == "bpe" else model)
     assert decode(Batch.of(whole.tolist()), chance).lines == batch.lines
-
-
-_DRAW = """
-import sys
-from pathlib import Path
-from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.spm import SpmEncode
-for path, nbest in zip(sys.argv[1::2], map(int, sys.argv[2::2])):
-    encode = SpmEncode(model=Path(path), alpha=0.1, nbest=nbest, fields=(1,))
-    print("\\n".join(encode(Batch.of(["the lower cat sat on the newest mats"] * 20), LineRng.of(5)).lines))
-"""
-
-
-def test_spm_draws_the_same_in_every_process(model: Path, bpe: Path) -> None:
-    """Another process that draws with the same chance writes the same bytes."""
-    arguments = [str(argument) for pair in ((model, -1), (model, 4), (bpe, -1)) for argument in pair]
-    command = [sys.executable, "-c", _DRAW, *arguments]
-    other = subprocess.run(command, stdout=subprocess.PIPE, env=os.environ | {"PYTHONHASHSEED": "1"}, check=True)
-    found = list[str]()
-    for path, nbest in ((model, -1), (model, 4), (bpe, -1)):
-        encode = SpmEncode(model=path, alpha=0.1, nbest=nbest, fields=(1,))
-        found += encode(Batch.of([LONG] * 20), LineRng.of(5)).lines
-    assert other.stdout.decode() == "".join(f"{line}\n" for line in found)
-    assert len(set(found)) > 20
 
 
 def test_a_model_with_one_encoding_is_not_sampled(tmp_path: Path) -> None:
