@@ -171,16 +171,9 @@ WRONG: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda folder: Steps(stream_of(folder, 20), SampleFormat({"src": TOKENS[2:]}, eos=False), TOKEN_RULE,
                              layout=Layout(pad=0)), "no EOS"
     ),
-    "max_tokens": (lambda folder: ByTokens(max_tokens=0), "max_tokens"),
-    "multiple": (lambda folder: ByTokens(max_tokens=8, multiple=0), "multiple"),
     "noise": (lambda folder: ByTokens(max_tokens=8, noise=2), "noise"),
     "on_long": (lambda folder: ByTokens(max_tokens=8, on_long="split"), "on_long"),  # type: ignore[arg-type]
-    "length": (lambda folder: ByPacks(length=0, rows=1), "length is 0"),
     "bos": (lambda folder: SampleFormat({"src": TOKENS}, bos="yes"), "bos"),  # type: ignore[arg-type]
-    "max_length": (lambda folder: SampleFormat({"src": TOKENS}, max_length=-1), "max_length is -1; give 1 or more"),
-    "pad_to_multiple": (lambda folder: Layout(pad_to_multiple=10**30), "pad_to_multiple"),
-    "rows": (lambda folder: ByPacks(length=8, rows=0), "rows"),
-    "pad": (lambda folder: Layout(pad=-1), "pad"),
     "dtype": (lambda folder: Layout(dtype="int8"), "dtype"),  # type: ignore[arg-type]
 }  # fmt: skip
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from configurations import FULL
+from golden import check
 
-from volt.stream.config.json_schema import as_text, first_option, json_schema, transform_schema
+from volt.stream.config.json_schema import as_text, first_option, json_schema, kind_of, transform_schema
 from volt.stream.config.pydantic_models import MOST_WORKERS
 from volt.stream.config.yaml_document import parse
 from volt.stream.example_streams import RECIPES, write_recipe
@@ -36,6 +37,32 @@ def test_every_key_is_documented() -> None:
         assert f"\n{name} — " in text
         assert transform_schema(name)["description"]
         assert first_option(name) == next(iter(transform_schema(name)["properties"]), None)
+
+
+LIMITS = ("default", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "minLength")
+
+
+def _limits(node: object) -> Iterator[str]:
+    """Yield the limits and defaults of a key, wherever its schema has them."""
+    if isinstance(node, list):
+        yield from (limit for one in node for limit in _limits(one))
+    for key, value in node.items() if isinstance(node, dict) else ():
+        yield from [f"{key} {value}"] if key in LIMITS else _limits(value)
+
+
+def test_every_key_keeps_its_kind_limits_and_default() -> None:
+    """What a key of a file accepts, and the value that it has by default, do not change unnoticed."""
+    schema, found = json_schema(), {}
+    models = {"": schema, **{name: model for name, model in schema["$defs"].items() if name.endswith("Options")}}
+    shared = models["SourceOptions"]["properties"]
+    for name, model in models.items():
+        for key, option in model["properties"].items():
+            if name == "SourceOptions" or option != shared.get(key):
+                need = ["required"] * (key in model.get("required", ()))
+                found[f"{name.removesuffix('Options')}.{key}"] = "; ".join(
+                    [kind_of(option), *need, *sorted(_limits(option))]
+                )
+    check("config keys", found)
 
 
 def _validator() -> Callable[[Any], None]:

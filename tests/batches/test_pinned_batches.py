@@ -1,0 +1,82 @@
+"""Batches, packs, deals and steps that follow from options and seeds, as earlier versions made them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from golden import check, digest, golden
+from steps_of_streams import PAIRS, TEXTS, bits, stream_of
+
+from volt.batches import ByPacks, ByTokens, Layout, SampleFormat, Steps, deal, pack, padding_share, token_batches
+
+LENGTHS = [(1 + 7 * n % 11, 1 + 5 * n % 13) for n in range(24)]
+OPTIONS: dict[str, dict[str, Any]] = {
+    "default": {}, "seed": {"seed": 1}, "epoch": {"epoch": 1}, "window": {"window": 1}, "noise": {"noise": 0.3},
+    "other noise": {"noise": 0.3, "seed": 1}, "in order": {"shuffle": False}, "sides": {"sort": "sides"},
+    "multiple": {"multiple": 3}, "ranks": {"world": 3}, "sentences": {"max_sentences": 2},
+    "padded": {"pad_to_multiple": 5}, "buckets": {"buckets": [4, 9, 13]},
+    "lengths": {"min_length": 4, "max_length": 10, "on_long": "report"},
+}  # fmt: skip
+
+
+def rows_of(batches: Any) -> str:
+    """Return the rows of batches, or of packs, as text."""
+    return " | ".join(" ".join(map(str, rows.tolist())) for rows in batches)
+
+
+def test_batches() -> None:
+    """Each option of token_batches gives the rows, in their order, the widths, the lists and the padding that it gave."""
+    found = {}
+    for name, options in OPTIONS.items():
+        made = token_batches(LENGTHS, max_tokens=45, **options)
+        lists = [made.longest, made.left, made.too_long, made.too_short]
+        shares = [round(padding_share(made, LENGTHS, to_longest=one), 4) for one in (False, True)]
+        found[name] = [rows_of(made), rows_of(lists), *shares]
+    check("batches of tokens", found)
+
+
+def test_packs_and_deals() -> None:
+    """Packs and deals of all seeds are those that they were."""
+    sizes = [one for one, _ in LENGTHS] + [40, 0]
+    places: dict[str, dict[str, int]] = {
+        "default": {},
+        "seed": {"seed": 1},
+        "epoch": {"epoch": 1},
+        "window": {"window": 1},
+    }
+    found = {}
+    for name, place in places.items():
+        packs, dealt = pack(sizes, 16, on_long="split", **place), deal(sizes, world=3, **place)
+        found[name] = [rows_of(one.rows for one in packs), rows_of(dealt.steps), rows_of([dealt.left])]
+    packs = pack(sizes, 16, on_long="report", shuffle=False)
+    found["in order"] = [
+        rows_of(one.rows for one in packs),
+        rows_of([packs.too_long, packs.empty]),
+        packs.padding_share,
+    ]
+    check("batches in packs and deals", found)
+
+
+RULES: dict[str, tuple[SampleFormat, ByTokens | ByPacks, dict[str, Any]]] = {
+    "tokens": (PAIRS, ByTokens(max_tokens=64), {"world": 2}),
+    "noise": (PAIRS, ByTokens(max_tokens=64, noise=0.2, buckets=(8, 16, 21)), {"layout": Layout(pad_to_multiple=4)}),
+    "packs": (TEXTS, ByPacks(length=24, rows=2), {"world": 2, "rank": 1}),
+    "split": (TEXTS, ByPacks(length=12, rows=3, on_long="split"), {"layout": Layout(dtype="int32")}),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_steps_and_states(name: str, tmp_path: Path) -> None:
+    """Steps have the arrays that they had, and continue from a state that was saved then."""
+    form, rule, options = RULES[name]
+    steps, other = (Steps(stream_of(tmp_path, 80), form, rule, window=20, **options) for _ in range(2))
+    first = digest(repr(bits(steps, 5)).encode())
+    state = json.dumps(steps.state())
+    rest = digest(repr(bits(steps, 6)).encode())
+    stored = golden(f"batches as steps, {name}", {"first": first, "state": state, "rest": rest})
+    assert (first, rest) == (stored["first"], stored["rest"])
+    other.restore(json.loads(stored["state"]))
+    assert digest(repr(bits(other, 6)).encode()) == rest
