@@ -10,8 +10,20 @@ import numpy as np
 import pytest
 
 from volt.batches import (
-    ByPacks, ByTokens, Counted, Layout, Progress, SampleFormat, Samples, collate, collate_packed, cut_samples, deal,
-    pack, padding_share, token_batches,
+    ByPacks,
+    ByTokens,
+    Counted,
+    Layout,
+    Progress,
+    SampleFormat,
+    Samples,
+    collate,
+    collate_packed,
+    cut_samples,
+    deal,
+    pack,
+    padding_share,
+    token_batches,
 )  # fmt: skip
 from volt.errors import ConfigError, StreamError, VoltError
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,18 @@ import pytest
 from golden import check, digest, golden
 from steps_of_streams import PAIRS, TEXTS, bits, stream_of
 
-from volt.batches import ByPacks, ByTokens, Layout, SampleFormat, Steps, deal, pack, padding_share, token_batches
+from volt.batches import (
+    ByPacks,
+    ByTokens,
+    Layout,
+    SampleFormat,
+    Samples,
+    Steps,
+    deal,
+    pack,
+    padding_share,
+    token_batches,
+)
 
 LENGTHS = [(1 + 7 * n % 11, 1 + 5 * n % 13) for n in range(24)]
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -28,7 +40,7 @@ def rows_of(batches: Any) -> str:
 
 
 def test_batches() -> None:
-    """Each option of token_batches gives the rows, in their order, the widths, the lists and the padding that it gave."""
+    """Each option of token_batches gives the rows, in order, the widths, the lists and the padding that it gave."""
     found = {}
     for name, options in OPTIONS.items():
         made = token_batches(LENGTHS, max_tokens=45, **options)
@@ -62,21 +74,40 @@ def test_packs_and_deals() -> None:
 
 RULES: dict[str, tuple[SampleFormat, ByTokens | ByPacks, dict[str, Any]]] = {
     "tokens": (PAIRS, ByTokens(max_tokens=64), {"world": 2}),
-    "noise": (PAIRS, ByTokens(max_tokens=64, noise=0.2, buckets=(8, 16, 21)), {"layout": Layout(pad_to_multiple=4)}),
+    "tokens of few lines": (PAIRS, ByTokens(max_tokens=64, max_length=18, on_long="report"), {"window": 3, "world": 2}),
+    "noise": (
+        PAIRS, ByTokens(max_tokens=64, noise=0.2, buckets=(8, 16, 21)),
+        {"layout": Layout(pad_to_multiple=4), "world": 2, "rank": 1},
+    ),
     "packs": (TEXTS, ByPacks(length=24, rows=2), {"world": 2, "rank": 1}),
+    "packs of few lines": (TEXTS, ByPacks(length=18, rows=2, on_long="report"), {"window": 3}),
     "split": (TEXTS, ByPacks(length=12, rows=3, on_long="split"), {"layout": Layout(dtype="int32")}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_steps_and_states(name: str, tmp_path: Path) -> None:
-    """Steps have the arrays that they had, and continue from a state that was saved then."""
+    """Steps have the arrays and totals that they had, and continue from a state that was saved then."""
     form, rule, options = RULES[name]
-    steps, other = (Steps(stream_of(tmp_path, 80), form, rule, window=20, **options) for _ in range(2))
+    steps, other = (Steps(stream_of(tmp_path, 80), form, rule, **{"window": 20, **options}) for _ in range(2))
     first = digest(repr(bits(steps, 5)).encode())
-    state = json.dumps(steps.state())
-    rest = digest(repr(bits(steps, 6)).encode())
-    stored = golden(f"batches as steps, {name}", {"first": first, "state": state, "rest": rest})
-    assert (first, rest) == (stored["first"], stored["rest"])
+    lines = [one["n_lines"] for one in steps.state()["stretches"]]
+    found = {"first": first, "lines of stretches": " ".join(map(str, lines)), "state": json.dumps(steps.state())}
+    found["rest"] = digest(repr(bits(steps)).encode())
+    own = {name: value for name, value in asdict(steps.totals).items() if name not in ("seconds", "too_long")}
+    found["totals"] = " ".join(map(str, own.values()))
+    stored = golden(f"batches as steps, {name}", found)
+    assert {**found, "state": ""} == {**stored, "state": ""}
     other.restore(json.loads(stored["state"]))
-    assert digest(repr(bits(other, 6)).encode()) == rest
+    assert digest(repr(bits(other)).encode()) == found["rest"]
+
+
+def test_rows_that_packs_lack_are_listed() -> None:
+    """Rows without ids are too short, rows beyond a pack too long, and the rest waits for the next window."""
+    samples = Samples.of({"text": [[5] * n for n in (5, 0, 40, 8, 7, 1, 0)]})
+    rule = ByPacks(length=8, rows=1, on_long="report", shuffle=False)
+    for is_last, n_steps, left in ((True, 3, []), (False, 2, [0])):
+        made = rule.planned(samples, world=1, is_last=is_last)
+        lists = [made.batches.too_short, made.batches.too_long, made.batches.left]
+        assert [made.n_steps, *(rows.tolist() for rows in lists)] == [n_steps, [1, 6], [2], left]
+        assert sorted([*made.rows_of(made.n_steps).tolist(), *left]) == [0, 3, 4, 5]

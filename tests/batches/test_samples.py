@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from drawn import examples
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from volt import Encoder, Vocabulary
@@ -64,6 +64,7 @@ def test_samples_of_text_are_the_encoders_ids_between_bos_and_eos(
 
 @FEW
 @given(st.lists(pieces, max_size=8), st.sampled_from([" ", "  "]))
+@example([["w"] * 9], " ")
 def test_pieces_are_looked_up(lines: list[list[str]], space: str) -> None:
     """As a dict would, whatever spaces stand between; what is unknown becomes the id of <unk>."""
     made = SampleFormat({"src": LIST}, eos=False).samples(Batch.of([space.join(line) for line in lines]))

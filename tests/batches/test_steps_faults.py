@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ DAMAGE: dict[str, tuple[Callable[[State], Any], str]] = {
     "no stretch": (lambda state: resealed({**state, "stretches": []}), "no stretches"),
     "bits": (in_stretch(wanted="?"), "does not contain bits"),
     "no samples": (in_stretch(wanted=bits_of(np.arange(0))), "5 steps of a window that has 0"),
-    "other samples": (in_stretch(wanted=bits_of(np.array([0, 60]))), "sample 60 of 50"),
+    "other samples": (in_stretch(wanted=bits_of(np.array([0, 50]))), "sample 50 of 50"),
     "stream": (in_stretch(stream={"n": 1}), "state"),
     "lines": (in_stretch(n_lines=999), "stretch of 999 lines, and there are 200"),
 }  # fmt: skip
@@ -145,6 +146,11 @@ def test_steps_ahead_or_long_ago_are_refused(tmp_path: Path) -> None:
     with pytest.raises(StreamError, match="step 1 is too long ago"):
         steps.state(at=1)
     assert steps.state(at=89)["n"] == 89
+    windows = set()
+    with suppress(StreamError):
+        for at in range(90, 0, -1):
+            windows.add(steps.state(at=at)["window"])
+    assert len(windows) == 16
 
 
 ENDS = {"a": 1, "b": None}

@@ -179,8 +179,10 @@ def test_nothing_is_open_before_the_first_step_and_after_the_last(folder: Path) 
     next(batches)
     dataset.close()
     assert threading.active_count() == n_threads
-    with pytest.raises(StreamError, match="make a new iterator"):
-        next(batches)
+    for stale in (batches, iter(dataset)):
+        dataset.close()
+        with pytest.raises(StreamError, match="make a new iterator"):
+            next(stale)
 
 
 def test_a_copy_stands_where_the_dataset_stood(folder: Path) -> None:

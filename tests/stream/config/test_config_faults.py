@@ -130,10 +130,19 @@ def test_faults_are_reported_together_in_the_order_of_lines() -> None:
     assert lines == [1, 7, 8, 9]
     with pytest.raises(ConfigError, match=r":29: k28: unknown key.*\nand 13 more like these$"):
         parse_config("".join(f"k{number}: 1\n" for number in range(42)))
+    with pytest.raises(ConfigError, match=r"\nstream.yaml:29: k28: unknown key; choose from [^\n]*$"):
+        parse_config("".join(f"k{number}: 1\n" for number in range(29)))
+
+
+@pytest.mark.parametrize(("n", "shown"), [(58, f"'{'x' * 58}'"), (59, f"'{'x' * 56}…")])
+def test_long_values_are_shortened(n: int, shown: str) -> None:
+    """A value of up to 60 characters is shown as it is."""
+    with pytest.raises(ConfigError, match=f"seed: should be a valid integer, not {shown}$"):
+        parse_config(f"seed: {'x' * n}\n{WMT}")
 
 
 def test_what_would_fill_the_memory_is_refused() -> None:
     """Transforms that repeat repeated lines, also within a choice, have an end."""
-    for steps in ("{repeat: }, " * 3000, "{choice: [{weight: 1, transforms: [{repeat: 200}]}]}, {repeat: 60}"):
+    for steps in ("{repeat: }, " * 300, "{choice: [{weight: 1, transforms: [{repeat: 200}]}]}, {repeat: 60}"):
         with pytest.raises(ConfigError, match=r"turn one line into more than 10,000 lines"):
             parse_config(f"sources: {{a: {{path: a, transforms: [{steps}]}}}}")

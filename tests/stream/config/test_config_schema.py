@@ -58,6 +58,7 @@ def test_every_key_keeps_its_kind_limits_and_default() -> None:
     for name, model in models.items():
         for key, option in model["properties"].items():
             if name == "SourceOptions" or option != shared.get(key):
+                assert option["description"]
                 need = ["required"] * (key in model.get("required", ()))
                 found[f"{name.removesuffix('Options')}.{key}"] = "; ".join(
                     [kind_of(option), *need, *sorted(_limits(option))]

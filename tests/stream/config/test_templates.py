@@ -153,6 +153,24 @@ def test_every_place_has_a_value_and_every_value_a_place() -> None:
             expanded("{{src}}", wrong, path="a")
 
 
+def test_sizes_have_limits() -> None:
+    """A template, a value, a text and its loops are accepted up to their limits."""
+    most, text = "x" * MOST_CHARS, "{{y}}"
+    assert expanded(text, {"y": most}, path="a").text == most
+    assert expanded(text + most[5:], {"y": "x"}, path="a").text == most[4:]
+    loop = "{% for i in range(2500) %}{% for j in [1, 2, 3] %}{% endfor %}{% endfor %}"  # 2,500 + 7,500 rounds
+    assert expanded(loop, path="a").text == ""
+    for refused, values, message in (
+        (text + most[4:], {"y": "x"}, "a:1: the template is binary, or longer than 1,048,576 characters"),
+        (text * 2, {"y": most}, "a:1: expands to more than 1,048,576 characters"),
+        (text, {"y": most + "x"}, "values.*longer than 1,048,576 characters"),
+        (loop + "{% for i in [1] %}{% endfor %}", {}, "a:1: loops of more than 10,000 rounds, all together"),
+        (text + "\x00", {"y": "x"}, "a:1: the template is binary"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            expanded(refused, values, path="a")
+
+
 def test_a_state_depends_on_the_expanded_configuration_alone(tmp_path: Path) -> None:
     """A stream goes on from the state of one whose file says the same in other words."""
     (tmp_path / "a.tsv").write_text("".join(f"{i}\n" for i in range(50)))
