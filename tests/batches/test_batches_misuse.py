@@ -33,8 +33,7 @@ LENGTHS: dict[str, tuple[Any, str]] = {
     "enormous": ([3, 2**60], r"lengths\[1\] is 1152921504606846976; give whole numbers from 0 to 9,007"),
     "enormous without a sign": (np.array([2**64 - 1], np.uint64), r"lengths\[0\] is 18446744073709551615; give"),
     "fractions": (
-        [3.5],
-        r"lengths is an array of float64 and shape \(1,\); give whole numbers, \(n,\) or \(n, sides\)",
+        [3.5], r"lengths is an array of float64 and shape \(1,\); give whole numbers, \(n,\) or \(n, sides\)",
     ),
     "not a number": ([math.nan], "lengths is an array of float64"),
     "flags": ([True], "lengths is an array of bool"),
@@ -44,7 +43,7 @@ LENGTHS: dict[str, tuple[Any, str]] = {
     "rows of unequal size": ([[3], [3, 4]], "lengths is not a table of numbers; give whole numbers"),
     "three dimensions": (np.ones((1, 1, 1), int), "lengths is an array of int64 and shape"),
     "no side": (np.ones((2, 0), int), "lengths is an array of int64 and shape"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", LENGTHS)
@@ -70,16 +69,13 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "no bucket": ({"buckets": []}, "buckets is empty; give lengths that rise, or None"),
     "a bucket of nothing": ({"buckets": [0, 4]}, r"buckets\[0\] is 0, after 0; give lengths that rise, from 1 on"),
     "buckets that fall": ({"buckets": [4, 8, 8]}, r"buckets\[2\] is 8, after 8; give lengths that rise"),
-    "a bucket beyond a batch": (
-        {"buckets": [4, 16]},
-        "the last of buckets is 16, more than max_tokens, 9; remove it",
-    ),
+    "a bucket beyond a batch": ({"buckets": [4, 16]}, "the last of buckets is 16, more than max_tokens, 9; remove it"),
     "buckets that are none": ({"buckets": 8}, r"buckets is 8 \(int\); give"),
     "a least above the last bucket": ({"buckets": [4], "min_length": 5}, "min_length is 5, more than the last of buck"),
     "seed": ({"seed": "one"}, r"seed is 'one' \(str\); give a whole number"),
     "epoch": ({"epoch": 0.5}, "epoch is 0.5"),
     "window": ({"window": None}, "window is None"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", OPTIONS)
@@ -146,6 +142,8 @@ def test_a_row_that_is_too_long_is_named() -> None:
         StreamError, match=r"^row 1 of 4 has 12 tokens, and 1 row more; max_tokens is 9; raise it, short"
     ):
         token_batches([3, 12, 9, 10], max_tokens=9)
+    with pytest.raises(StreamError, match=r"^row 1 of 3 has 9 tokens; size is 8; raise it, .* to report or split$"):
+        pack([8, 9, 1], 8)
     with pytest.raises(StreamError, match=r"^row 1 of 2 has 5 tokens; max_length is 4; raise it"):
         token_batches([(3, 1), (2, 5)], max_tokens=9, max_length=4)
     with pytest.raises(StreamError, match=r"^row 1 of 2 has 5 tokens; the last of buckets is 4; raise it"):

@@ -90,6 +90,8 @@ def test_steps_and_states(name: str, tmp_path: Path) -> None:
     """Steps have the arrays and totals that they had, and continue from a state that was saved then."""
     form, rule, options = RULES[name]
     steps, other = (Steps(stream_of(tmp_path, 80), form, rule, **{"window": 20, **options}) for _ in range(2))
+    other.restore(steps.state())
+    assert other.state() == steps.state()
     first = digest(repr(bits(steps, 5)).encode())
     lines = [one["n_lines"] for one in steps.state()["stretches"]]
     found = {"first": first, "lines of stretches": " ".join(map(str, lines)), "state": json.dumps(steps.state())}

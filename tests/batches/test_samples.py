@@ -217,11 +217,7 @@ def test_unknown_text_is_refused_where_that_is_asked_for() -> None:
         ({"src": LIST}, {"prefix": {"src": ["<2de>"]}}, "prefix: no token '<2de>' in the vocabulary of src; add it"),
         ({"src": LIST}, {"prefix": {"src": "<s>"}}, "did you mean prefix={'src': [token]}?"),
         ({"src": LIST}, {"prefix": {"de": ["w"]}}, "prefix: no field 'de'; choose from src"),
-        (
-            {"src": LIST},
-            {"max_length": 1},
-            "max_length is 1, and BOS, prefix and EOS of src take 1; give 2 or more",
-        ),
+        ({"src": LIST}, {"max_length": 1}, "max_length is 1, and BOS, prefix and EOS of src take 1; give 2 or more"),
         (
             {"src": LIST},
             {"holds": "text"},
@@ -230,7 +226,7 @@ def test_unknown_text_is_refused_where_that_is_asked_for() -> None:
         ({"src": LIST}, {"beyond": "crop"}, "unknown beyond 'crop'; choose from refuse, truncate"),
         ({"src": "/nowhere.volt"}, {}, "/nowhere.volt"),
     ],
-)
+)  # fmt: skip
 def test_formats_that_cannot_be_are_refused(vocabularies: Any, options: dict[str, Any], message: str) -> None:
     """When they are made, not when the first line comes."""
     refused(VoltError, message, lambda: SampleFormat(vocabularies, **options))

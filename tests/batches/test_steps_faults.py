@@ -85,6 +85,7 @@ OTHERS: dict[str, tuple[Callable[[Path], Steps], str]] = {
         ),
         r"fields.field 1 \(src\).vocabulary: \w+ in the state, \w+ here",
     ),
+    "padding": (lambda folder: steps_of(folder, 200, layout=Layout(pad_to_multiple=8)), "tokens.pad_to_multiple: none"),
     "data": (lambda folder: steps_of(folder, 201, window=50), "n_lines: 200 in the state, 201 here"),
 }  # fmt: skip
 
@@ -268,6 +269,10 @@ def test_nothing_but_long_samples_is_an_error(tmp_path: Path) -> None:
     )
     with pytest.raises(StreamError, match=error_text):
         next(iter(steps))
+    path = write_lines(tmp_path / "b.tsv", ["w1\tw1", *["w1 w2 w3\tw1"] * 659])
+    stream = Stream([Source("b", (path,), epochs=1, shuffle="none")])
+    with pytest.raises(StreamError, match="64 windows in a row have no sample that fits: 649 samples too long"):
+        next(iter(Steps(stream, PAIRS, rule, window=10, world=2)))
 
 
 def test_a_line_without_a_field_is_named(tmp_path: Path) -> None:

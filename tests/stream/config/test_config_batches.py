@@ -118,7 +118,7 @@ FAULTS: dict[str, tuple[str, int, str]] = {
     ),
     "nothing fits": (TWO + "  max_tokens: 9\n  shortest: 10\n", 5, "shortest: is 10, more than max_tokens, 9; low"),
     "buckets that fall": (TWO + "  max_tokens: 9\n  buckets: [3, 3]\n", 5, "batches.buckets[2]: is 3, after 3; give"),
-    "a bucket too large": (TWO + "  max_tokens: 9\n  buckets: [3, 10]\n", 5, "buckets: the last is 10, above max"),
+    "a bucket too large": (TWO + "  max_tokens: 9\n  buckets: [3, 5, 10]\n", 5, "buckets: the last is 10, above max"),
     "no bucket": (TWO + "  max_tokens: 9\n  buckets: []\n", 5, "batches.buckets: is empty; give at least one"),
     "a source that is none": (
         ONE + "  fields: {a: v.volt}\n  max_tokens: 9\n  left_pad_source: false\n", 5, "works only with two fields",

@@ -141,6 +141,21 @@ def test_long_values_are_shortened(n: int, shown: str) -> None:
         parse_config(f"seed: {'x' * n}\n{WMT}")
 
 
+def test_transforms_are_checked_beside_other_faults() -> None:
+    """Names of fields, defaults and languages of tasks and pairs are known, though another key is wrong."""
+    text = (
+        "sed: 1\nsources: {s: {pair: {de: a, en: b}, transforms: [lower: [en]]}}\n"
+        "tasks: {t: {type: para, inputs: {i: {src: a, tgt: b}}, src_lang: de, tgt_lang: en, transforms: [lower: [tgt], "
+        "lang_prefix_both, tag]}}\ndefaults: {tag: x}\ntransforms: [upper: [src]]\n"
+    )
+    with pytest.raises(ConfigError) as error:
+        parse_config(text)
+    assert [row.partition(": ")[2] for row in str(error.value).split("\n")] == [
+        "sed: unknown key; did you mean seed?",
+        "transforms[1].upper.fields[1]: no field is called 'src'; choose from de, en",
+    ]
+
+
 def test_what_would_fill_the_memory_is_refused() -> None:
     """Transforms that repeat repeated lines, also within a choice, have an end."""
     for steps in ("{repeat: }, " * 300, "{choice: [{weight: 1, transforms: [{repeat: 200}]}]}, {repeat: 60}"):

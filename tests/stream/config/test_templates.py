@@ -92,14 +92,12 @@ HOSTILE = {
     "a class of a loop": ("{% for i in 'ab' %}{{ loop.__class__ }}{% endfor %}", "access to attribute '__class__'"),
     "a method": ("{{ 'x'.format(1) }}", "is not safely callable"),
     "a method by another name": (
-        "{% for range in ['x'.zfill] %}{{ range(1000000000) }}{% endfor %}",
-        "not safely callable",
+        "{% for range in ['x'.zfill] %}{{ range(1000000000) }}{% endfor %}", "not safely callable",
     ),
     "a function": ("{{ lipsum() }}", "{{lipsum}} has no value"),
     "the template": ("{{ self }}", "name is not allowed in templates"),
     "a large range": (
-        "{% for i in range(1000000000) %}{% endfor %}",
-        "Range too big. The sandbox blocks ranges larger than",
+        "{% for i in range(1000000000) %}{% endfor %}", "Range too big. The sandbox blocks ranges larger than",
     ),
     "loops in loops": (
         "{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}",
@@ -118,7 +116,7 @@ HOSTILE = {
     "no end": ("{{ x", "not a valid template: unexpected end of template"),
     "a filter's fault": ("{{ 1 + 'a' }}", "unsupported operand type"),
     "a key of nothing": ("{{ 'x'[100] }}", "has no element 100"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "message"), HOSTILE.values(), ids=HOSTILE.keys())
