@@ -1,7 +1,7 @@
 """No more padding than fairseq's batches have, nor those of a max-token sampler, at any size and for any seed.
 
-Of 10,000 lines of Multi30k in batches of 4,096 tokens, padding is 10.9 % in fairseq's, 14.2 % in the sampler's and 5.7 %
-in ours. Without the multiple of 8, ours are those of the sampler.
+Of 10,000 lines of Multi30k in batches of 4,096 tokens, padding is 10.9 % in fairseq's, 14.2 % in the sampler's, and
+5.7 % in ours. Without the multiple of 8, ours are those of the sampler.
 """
 
 from __future__ import annotations

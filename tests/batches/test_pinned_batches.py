@@ -79,6 +79,8 @@ RULES: dict[str, tuple[SampleFormat, ByTokens | ByPacks, dict[str, Any]]] = {
         PAIRS, ByTokens(max_tokens=64, noise=0.2, buckets=(8, 16, 21)),
         {"layout": Layout(pad_to_multiple=4), "world": 2, "rank": 1},
     ),
+    "layout": (PAIRS, ByTokens(max_tokens=64), {"layout": Layout(7, False, True, 8, "int32")}),
+    "one text": (TEXTS, ByTokens(max_tokens=64), {}),
     "packs": (TEXTS, ByPacks(length=24, rows=2), {"world": 2, "rank": 1}),
     "packs of few lines": (TEXTS, ByPacks(length=18, rows=2, on_long="report"), {"window": 3}),
     "split": (TEXTS, ByPacks(length=12, rows=3, on_long="split"), {"layout": Layout(dtype="int32")}),

@@ -15,7 +15,7 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 from steps_of_streams import PACK_RULE, PAIRS, TEXTS, TOKEN_RULE, bits, given, steps_of, stream_of, written
 
-from volt.batches import ByPacks, ByTokens, Layout, Samples, Steps, pack
+from volt.batches import ByPacks, Samples, Steps, pack
 from volt.stream import Sampling, Source, Stream
 from volt.stream.transforms.filters import Length
 
@@ -193,19 +193,3 @@ def test_skipping_gives_the_steps_behind(folder: Path) -> None:
     assert bits(steps) == whole[7:]
     assert steps.skip(3) == 0
     assert steps.n == len(whole)
-
-
-def test_the_layout_is_that_of_collate(folder: Path) -> None:
-    """Widths, sides and the kind of ids follow the layout."""
-    layout = Layout(pad=7, left_pad_source=False, pad_to_multiple=8, dtype="int32")
-    step = next(iter(steps_of(folder, 60, layout=layout)))
-    tokens, lengths = step["net_input"]["src_tokens"], step["net_input"]["src_lengths"]
-    assert tokens.shape[1] % 8 == 0
-    assert tokens.dtype == np.int32
-    assert (tokens[np.arange(tokens.shape[1]) >= lengths[:, None]] == 7).all()
-
-
-def test_one_text_is_shifted_by_itself(folder: Path) -> None:
-    """Samples of one field, by tokens: what stands before each id is its input."""
-    step = next(iter(Steps(stream_of(folder, 60), TEXTS, ByTokens(max_tokens=64), window=60)))
-    assert (step["net_input"]["src_tokens"][:, 1:] == step["target"][:, :-1])[step["tgt_mask"][:, 1:]].all()

@@ -217,14 +217,6 @@ def test_inputs_that_are_not_there_are_reported(tmp_path: Path, monkeypatch: pyt
     assert imported(old, path="o").notes == ()
 
 
-@pytest.mark.parametrize(("points", "error_text"), [([7], "for 1 point of"), ([7, 9], "for 2 points of")])
-def test_numbers_of_points_are_counted(points: list[int], error_text: str) -> None:
-    """One is a point, two are points."""
-    old = f"meta: {{train: {{mixing_weight_schedule: {points}}}}}\ntasks: {{a: {{type: mono, weight: [1, 2, 3, 4]}}}}\n"
-    with pytest.raises(ConfigError, match=error_text):
-        imported(old + "inputs: {i: {mono: a.en, task: a}}", path="o")
-
-
 @settings(max_examples=examples(20))
 @given(st.lists(st.integers(1, 99), min_size=1, max_size=4, unique=True).map(sorted), st.data())
 def test_weights_and_points_are_kept(points: list[int], data: st.DataObject) -> None:
