@@ -9,7 +9,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from volt.batches import deal, pack, padding_share, token_batches
+from volt.batches import (
+    ByPacks,
+    ByTokens,
+    Counted,
+    Layout,
+    Progress,
+    SampleFormat,
+    Samples,
+    collate,
+    collate_packed,
+    cut_samples,
+    deal,
+    pack,
+    padding_share,
+    token_batches,
+)  # fmt: skip
 from volt.errors import ConfigError, StreamError, VoltError
 
 LENGTHS: dict[str, tuple[Any, str]] = {
@@ -18,8 +33,7 @@ LENGTHS: dict[str, tuple[Any, str]] = {
     "enormous": ([3, 2**60], r"lengths\[1\] is 1152921504606846976; give whole numbers from 0 to 9,007"),
     "enormous without a sign": (np.array([2**64 - 1], np.uint64), r"lengths\[0\] is 18446744073709551615; give"),
     "fractions": (
-        [3.5],
-        r"lengths is an array of float64 and shape \(1,\); give whole numbers, \(n,\) or \(n, sides\)",
+        [3.5], r"lengths is an array of float64 and shape \(1,\); give whole numbers, \(n,\) or \(n, sides\)",
     ),
     "not a number": ([math.nan], "lengths is an array of float64"),
     "flags": ([True], "lengths is an array of bool"),
@@ -29,7 +43,7 @@ LENGTHS: dict[str, tuple[Any, str]] = {
     "rows of unequal size": ([[3], [3, 4]], "lengths is not a table of numbers; give whole numbers"),
     "three dimensions": (np.ones((1, 1, 1), int), "lengths is an array of int64 and shape"),
     "no side": (np.ones((2, 0), int), "lengths is an array of int64 and shape"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", LENGTHS)
@@ -43,10 +57,7 @@ def test_lengths_that_are_none(case: str, function: Callable[[Any], object]) -> 
 
 
 OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
-    "no token": ({"max_tokens": 0}, "max_tokens is 0; give 1 or more"),
     "half a token": ({"max_tokens": 8.5}, r"max_tokens is 8.5 \(float\); give a whole number"),
-    "no sentence": ({"max_sentences": 0}, "max_sentences is 0; give 1 or more"),
-    "no multiple": ({"multiple": 0}, "multiple is 0; give 1 or more"),
     "noise that is no number": ({"noise": math.nan}, "noise is nan; give a number from 0 to 1"),
     "much noise": ({"noise": 1.5}, "noise is 1.5; give a number from 0 to 1"),
     "noise below zero": ({"noise": -0.1}, "noise is -0.1; give"),
@@ -54,23 +65,17 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "noise in fairseq's order": ({"noise": 0.1, "sort": "sides"}, "noise is 0.1 but sort is 'sides'"),
     "another order": ({"sort": "target"}, "unknown sort 'target'; choose from length, sides"),
     "another way": ({"on_long": "split"}, "unknown on_long 'split'; choose from raise, report"),
-    "no rank": ({"world": 0}, "world is 0; give 1 or more"),
-    "no length": ({"max_length": 0}, "max_length is 0; give 1 or more"),
-    "no least length": ({"min_length": 0}, "min_length is 0; give 1 or more"),
     "a least above the most": ({"min_length": 7, "max_length": 6}, "min_length is 7, more than max_length, 6;"),
     "no bucket": ({"buckets": []}, "buckets is empty; give lengths that rise, or None"),
     "a bucket of nothing": ({"buckets": [0, 4]}, r"buckets\[0\] is 0, after 0; give lengths that rise, from 1 on"),
     "buckets that fall": ({"buckets": [4, 8, 8]}, r"buckets\[2\] is 8, after 8; give lengths that rise"),
-    "a bucket beyond a batch": (
-        {"buckets": [4, 16]},
-        "the last of buckets is 16, more than max_tokens, 9; remove it",
-    ),
+    "a bucket beyond a batch": ({"buckets": [4, 16]}, "the last of buckets is 16, more than max_tokens, 9; remove it"),
     "buckets that are none": ({"buckets": 8}, r"buckets is 8 \(int\); give"),
     "a least above the last bucket": ({"buckets": [4], "min_length": 5}, "min_length is 5, more than the last of buck"),
     "seed": ({"seed": "one"}, r"seed is 'one' \(str\); give a whole number"),
     "epoch": ({"epoch": 0.5}, "epoch is 0.5"),
     "window": ({"window": None}, "window is None"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", OPTIONS)
@@ -82,12 +87,63 @@ def test_options_that_cannot_be_meant(case: str) -> None:
             token_batches(lengths, **{"max_tokens": 9, **given})
 
 
+PAIR, TEXT = Samples.of({"src": [[5, 2]], "tgt": [[6, 2]]}), Samples.of({"text": [[5, 2]]})
+INT32, LARGEST = (1 << 31) - 1, 1 << 53
+# Function of one option → the option's name, its least value and its largest; None where no value is too large.
+LIMITS: list[tuple[Callable[[int], object], str, int, int | None]] = [
+    (lambda n: token_batches([1], max_tokens=n), "max_tokens", 1, LARGEST),
+    (lambda n: token_batches([1], max_tokens=9, max_sentences=n), "max_sentences", 1, None),
+    (lambda n: token_batches([1], max_tokens=9, multiple=n), "multiple", 1, None),
+    (lambda n: token_batches([1], max_tokens=1 << 20, pad_to_multiple=n), "pad_to_multiple", 1, 1 << 16),
+    (lambda n: token_batches([1], max_tokens=9, max_length=n), "max_length", 1, None),
+    (lambda n: token_batches([9], max_tokens=9, min_length=n), "min_length", 1, None),
+    (lambda n: token_batches([1], max_tokens=9, world=n), "world", 1, 1 << 31),
+    (lambda n: deal([1], world=n), "world", 1, 1 << 31),
+    (lambda n: ByTokens(max_tokens=n), "max_tokens", 1, LARGEST),
+    (lambda n: ByTokens(max_tokens=9, max_sentences=n), "max_sentences", 1, LARGEST),
+    (lambda n: ByTokens(max_tokens=9, multiple=n), "multiple", 1, LARGEST),
+    (lambda n: ByTokens(max_tokens=9, max_length=n), "max_length", 1, LARGEST),
+    (lambda n: ByTokens(max_tokens=LARGEST, min_length=n), "min_length", 1, LARGEST),
+    (lambda n: pack([], n), "size", 1, 1 << 24),
+    (lambda n: ByPacks(length=n, rows=1), "length", 1, 1 << 24),
+    (lambda n: ByPacks(length=8, rows=n), "rows", 1, 1 << 50),
+    (lambda n: cut_samples(TEXT, n), "size", 1, None),
+    (lambda n: Layout(pad=n), "pad", 0, INT32),
+    (lambda n: Layout(pad={"src": 0, "tgt": n}), "pad", 0, INT32),
+    (lambda n: Layout(pad_to_multiple=n), "pad_to_multiple", 1, 1 << 16),
+    (lambda n: collate(PAIR, [0], pad=n, eos=2), "pad", 0, INT32),
+    (lambda n: collate(Samples.of({"text": [[5, max(n, 0)]]}), [0], pad=1, eos=n), "eos", 0, None),
+    (lambda n: collate(PAIR, [0], pad={"src": 0, "tgt": n}, eos=2), r"pad\['tgt'\]", 0, INT32),
+    (lambda n: collate(PAIR, [0], pad=1, eos=2, pad_to_multiple=n), "pad_to_multiple", 1, None),
+    (lambda n: collate_packed(Samples.of({"text": [[2]]}), [[0]], length=n, pad=1, eos=2), "length", 1, None),
+    (lambda n: SampleFormat({"src": ["a"]}, eos=False, max_length=n), "max_length", 1, INT32),
+    (lambda n: Progress([], every=n), "every", 1, None),
+    (lambda n: Counted("ab", start=n), "start", 0, None),
+    (lambda n: Counted("ab").skip(n), "n", 0, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", LIMITS, ids=lambda row: row[1])
+def test_numbers_have_limits(row: tuple[Callable[[int], object], str, int, int | None]) -> None:
+    """The least and the largest value are accepted; one less, and one more, are refused with that value."""
+    function, name, low, high = row
+    function(low)
+    with pytest.raises(ConfigError, match=rf"^{name} is {low - 1}; give {low:,} or more"):
+        function(low - 1)
+    if high is not None:
+        function(high)
+        with pytest.raises(ConfigError, match=rf"^{name} is {high + 1}; give {high:,} or less"):
+            function(high + 1)
+
+
 def test_a_row_that_is_too_long_is_named() -> None:
     """The first of them, with its length, how many more there are, and the limit that it breaks."""
     with pytest.raises(
         StreamError, match=r"^row 1 of 4 has 12 tokens, and 1 row more; max_tokens is 9; raise it, short"
     ):
         token_batches([3, 12, 9, 10], max_tokens=9)
+    with pytest.raises(StreamError, match=r"^row 1 of 3 has 9 tokens; size is 8; raise it, .* to report or split$"):
+        pack([8, 9, 1], 8)
     with pytest.raises(StreamError, match=r"^row 1 of 2 has 5 tokens; max_length is 4; raise it"):
         token_batches([(3, 1), (2, 5)], max_tokens=9, max_length=4)
     with pytest.raises(StreamError, match=r"^row 1 of 2 has 5 tokens; the last of buckets is 4; raise it"):
@@ -108,9 +164,6 @@ def test_a_rank_that_is_none() -> None:
     [
         (lambda: deal([1, -1], world=1), r"costs\[1\] is -1; give"),
         (lambda: deal([[1, 2]], world=1), "costs has 2 sides; give one number a row"),
-        (lambda: deal([1], world=0), "world is 0; give 1 or more"),
-        (lambda: pack([1], 0), "size is 0; give 1 or more"),
-        (lambda: pack([1], 1 << 31), "size is 2147483648; give 16,777,216 or less"),
         (lambda: pack([[1, 2]], 4), "lengths has 2 sides"),
         (lambda: pack([1], 4, on_long="crop"), "unknown on_long 'crop'; choose from raise, report, split"),  # type: ignore[arg-type]
         (lambda: padding_share([[0]], [1]), "batches is a list; give what token_batches returns"),  # type: ignore[arg-type]

@@ -103,13 +103,3 @@ def test_a_sample_too_long_for_its_padding_is_named(tmp_path: Path) -> None:
         Steps(stream_of(tmp_path, N), PAIRS, ByTokens(max_tokens=28), layout=Layout(pad_to_multiple=64))
     with pytest.raises(ConfigError, match=r"the last of buckets is 20, padded to 32, more than max_tokens, 28"):
         token_batches([3], max_tokens=28, pad_to_multiple=16, buckets=[8, 20])
-
-
-def test_steps_of_another_padding_are_other_steps(tmp_path: Path) -> None:
-    """A state is refused where arrays are padded to another multiple, which other batches follow from."""
-    one, two = (
-        Steps(stream_of(tmp_path, N), PAIRS, ByTokens(max_tokens=128), layout=Layout(pad_to_multiple=padded))
-        for padded in (1, 8)
-    )
-    with pytest.raises(StreamError, match="pad_to_multiple"):
-        two.restore(one.state())

@@ -63,7 +63,6 @@ def test_one_field_may_be_named_too() -> None:
             lambda: collate(PAIRS, [0], pad={"de": 1}, eos=3),
         ),
         ("eos lacks field 'tgt'", lambda: collate(PAIRS, [0], pad=1, eos={"src": 2})),
-        ("pad['tgt'] is -1; give 0 or more", lambda: collate(PAIRS, [0], pad={"src": 0, "tgt": -1}, eos=3)),
         ("pad is None; give a whole number", lambda: collate(PAIRS, [0], pad=None, eos=3)),  # type: ignore[arg-type]
         ("pad: no field 'src' in these", lambda: collate_packed(TEXT, [[0]], length=4, pad={"src": 1}, eos=2)),
         ("eos: no field 'src' in these", lambda: collate_packed(TEXT, [[0]], length=4, pad=1, eos={"src": 1})),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from drawn import examples
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from volt import Encoder, Vocabulary
@@ -64,6 +64,7 @@ def test_samples_of_text_are_the_encoders_ids_between_bos_and_eos(
 
 @FEW
 @given(st.lists(pieces, max_size=8), st.sampled_from([" ", "  "]))
+@example([["w"] * 9], " ")
 def test_pieces_are_looked_up(lines: list[list[str]], space: str) -> None:
     """As a dict would, whatever spaces stand between; what is unknown becomes the id of <unk>."""
     made = SampleFormat({"src": LIST}, eos=False).samples(Batch.of([space.join(line) for line in lines]))
@@ -216,11 +217,7 @@ def test_unknown_text_is_refused_where_that_is_asked_for() -> None:
         ({"src": LIST}, {"prefix": {"src": ["<2de>"]}}, "prefix: no token '<2de>' in the vocabulary of src; add it"),
         ({"src": LIST}, {"prefix": {"src": "<s>"}}, "did you mean prefix={'src': [token]}?"),
         ({"src": LIST}, {"prefix": {"de": ["w"]}}, "prefix: no field 'de'; choose from src"),
-        (
-            {"src": LIST},
-            {"max_length": 1},
-            "max_length is 1, and BOS, prefix and EOS of src take 1; give 2 or more",
-        ),
+        ({"src": LIST}, {"max_length": 1}, "max_length is 1, and BOS, prefix and EOS of src take 1; give 2 or more"),
         (
             {"src": LIST},
             {"holds": "text"},
@@ -229,7 +226,7 @@ def test_unknown_text_is_refused_where_that_is_asked_for() -> None:
         ({"src": LIST}, {"beyond": "crop"}, "unknown beyond 'crop'; choose from refuse, truncate"),
         ({"src": "/nowhere.volt"}, {}, "/nowhere.volt"),
     ],
-)
+)  # fmt: skip
 def test_formats_that_cannot_be_are_refused(vocabularies: Any, options: dict[str, Any], message: str) -> None:
     """When they are made, not when the first line comes."""
     refused(VoltError, message, lambda: SampleFormat(vocabularies, **options))

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from volt.batches import Samples, collate, collate_packed
 from volt.batches.throughput import Totals, counts_of
-from volt.errors import ConfigError
 
 FIELD = st.lists(st.integers(2, 9), max_size=6).map(lambda ids: [*ids, 1])
 PAIRS = st.lists(st.tuples(FIELD, FIELD), min_size=1, max_size=5)
@@ -48,10 +47,3 @@ def test_rows_of_several_sentences_count_each() -> None:
     assert counts_of(packed) == (Totals(1, 3, 7, 12), 6)
     assert counts_of(packed)[0].padding_share == pytest.approx(5 / 12)
     assert Totals().padding_share == 0.0
-
-
-@pytest.mark.parametrize("wrong", [None, [1], {}, {"nsentences": 1}])
-def test_what_is_no_step_is_refused(wrong: object) -> None:
-    """With what to give."""
-    with pytest.raises(ConfigError, match=r"a step is .*; give what volt\.batches\.Steps gives, or collate"):
-        counts_of(wrong)

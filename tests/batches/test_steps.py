@@ -15,7 +15,7 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 from steps_of_streams import PACK_RULE, PAIRS, TEXTS, TOKEN_RULE, bits, given, steps_of, stream_of, written
 
-from volt.batches import ByPacks, ByTokens, Layout, SampleFormat, Samples, Steps, pack
+from volt.batches import ByPacks, Samples, Steps, pack
 from volt.stream import Sampling, Source, Stream
 from volt.stream.transforms.filters import Length
 
@@ -141,52 +141,15 @@ def test_a_virtual_epoch_is_a_window(folder: Path) -> None:
     assert sorted(numbers[:size]) == list(range(size))
 
 
-def test_batches_keep_their_bound(folder: Path) -> None:
-    """No batch is laid out beyond max_tokens, none is empty, and rows are a multiple where so many fit."""
-    steps = steps_of(folder, 300, window=100)
-    for step in steps:
-        for side in (step["target"], step["net_input"]["src_tokens"]):
-            assert 0 < side.size <= TOKEN_RULE.max_tokens
-    assert steps.totals.n_samples == 300
-    assert 0 < steps.totals.padding_share < 0.3
-
-
 def test_long_texts_are_split(folder: Path) -> None:
     """With on_long="split" a text of many rows is given whole, also where its parts stand in different windows."""
-    steps = Steps(
-        stream_of(folder, 100, longest=90), TEXTS, ByPacks(length=32, rows=2, on_long="split"), window=20, world=2
-    )
-    other = Steps(
-        stream_of(folder, 100, longest=90),
-        TEXTS,
-        ByPacks(length=32, rows=2, on_long="split"),
-        window=20,
-        world=2,
-        rank=1,
+    rule = ByPacks(length=32, rows=2, on_long="split")
+    steps, other = (
+        Steps(stream_of(folder, 100, longest=90), TEXTS, rule, window=20, rank=rank, world=2) for rank in range(2)
     )
     given = sum(step["ntokens"] for one in (steps, other) for step in one)
     texts = [line.split("\t")[0].split() for line in stream_of(folder, 100, longest=90)]
     assert given == sum(len(text) + 1 for text in texts)
-
-
-def test_buckets_bound_widths(folder: Path) -> None:
-    """Arrays are as wide as a bucket, on both sides and in all ranks."""
-    rule = ByTokens(max_tokens=128, buckets=(8, 16, 24))
-    ranks = [Steps(stream_of(folder, 200), PAIRS, rule, window=50, rank=rank, world=2) for rank in range(2)]
-    for pair in zip(*ranks, strict=True):
-        widths = {step["target"].shape[1] for step in pair} | {
-            step["net_input"]["src_tokens"].shape[1] for step in pair
-        }
-        assert len(widths) == 1
-        assert widths <= {8, 16, 24}
-
-
-def test_packs_are_nearly_full(folder: Path) -> None:
-    """Rows of packs are filled with whole samples: windows pass the emptiest on, so there is little padding."""
-    steps = steps_of(folder, 300, packed=True, window=60)
-    shares = [1 - step["ntokens"] / step["target"].size for step in steps]
-    assert steps.totals.n_samples == 300
-    assert np.mean(shares[:-2]) < 0.03
 
 
 @pytest.mark.parametrize("world", [1, 3])
@@ -215,17 +178,6 @@ def test_two_sources_and_a_filter(folder: Path) -> None:
     assert Counter(number for step in given(steps) for number in step) == Counter(range(n))
 
 
-def test_too_long_samples_are_reported(folder: Path) -> None:
-    """They are counted, the first with its place; the others are all given."""
-    rule = ByTokens(max_tokens=128, max_length=12, on_long="report")
-    steps = Steps(stream_of(folder, 200), PAIRS, rule, window=50)
-    found = given(steps)
-    assert sum(map(len, found)) == steps.totals.n_samples
-    assert steps.totals.n_samples + steps.totals.n_too_long == 200
-    assert steps.totals.n_too_long > 0
-    assert ".tsv:" in steps.totals.first_too_long
-
-
 def test_each_rank_of_a_stream_has_steps_of_its_own(folder: Path) -> None:
     """Where ranks read their own lines, they share the epoch, and each goes on with its own state."""
     ranks = [Steps(stream_of(folder, 200, rank=rank, world=2), PAIRS, TOKEN_RULE, window=50) for rank in range(2)]
@@ -241,37 +193,3 @@ def test_skipping_gives_the_steps_behind(folder: Path) -> None:
     assert bits(steps) == whole[7:]
     assert steps.skip(3) == 0
     assert steps.n == len(whole)
-
-
-def test_the_layout_is_that_of_collate(folder: Path) -> None:
-    """Widths, sides and the kind of ids follow the layout."""
-    layout = Layout(pad=7, left_pad_source=False, pad_to_multiple=8, dtype="int32")
-    step = next(iter(steps_of(folder, 60, layout=layout)))
-    tokens, lengths = step["net_input"]["src_tokens"], step["net_input"]["src_lengths"]
-    assert tokens.shape[1] % 8 == 0
-    assert tokens.dtype == np.int32
-    assert (tokens[np.arange(tokens.shape[1]) >= lengths[:, None]] == 7).all()
-
-
-def test_one_text_is_shifted_by_itself(folder: Path) -> None:
-    """Samples of one field, by tokens: what stands before each id is its input."""
-    step = next(iter(Steps(stream_of(folder, 60), TEXTS, ByTokens(max_tokens=64), window=60)))
-    assert (step["net_input"]["src_tokens"][:, 1:] == step["target"][:, :-1])[step["tgt_mask"][:, 1:]].all()
-
-
-def test_names_in_the_state_are_enough(folder: Path) -> None:
-    """A state holds no sample: it stays small, whatever the window."""
-    steps = steps_of(folder, 1000, window=1000)
-    steps.skip(3)
-    assert len(json.dumps(steps.state())) < 3_000
-    other = Steps(
-        steps.stream.rehearsal(), SampleFormat({"src": PAIRS.vocabularies["src"], "tgt": PAIRS.vocabularies["tgt"]}),
-        TOKEN_RULE, window=1000, world=3,
-    )  # fmt: skip
-    other.restore(steps.state())
-    assert len(json.dumps(other.state())) < 3_300  # and one bit for each line that is still wanted
-
-
-def test_rules_are_shown() -> None:
-    """What is printed of rules and steps is short."""
-    assert repr(ByPacks(length=4, rows=2)) == "ByPacks(length=4, rows=2, on_long='raise', shuffle=True)"

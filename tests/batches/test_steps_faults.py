@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ DAMAGE: dict[str, tuple[Callable[[State], Any], str]] = {
     "no stretch": (lambda state: resealed({**state, "stretches": []}), "no stretches"),
     "bits": (in_stretch(wanted="?"), "does not contain bits"),
     "no samples": (in_stretch(wanted=bits_of(np.arange(0))), "5 steps of a window that has 0"),
-    "other samples": (in_stretch(wanted=bits_of(np.array([0, 60]))), "sample 60 of 50"),
+    "other samples": (in_stretch(wanted=bits_of(np.array([0, 50]))), "sample 50 of 50"),
     "stream": (in_stretch(stream={"n": 1}), "state"),
     "lines": (in_stretch(n_lines=999), "stretch of 999 lines, and there are 200"),
 }  # fmt: skip
@@ -84,6 +85,7 @@ OTHERS: dict[str, tuple[Callable[[Path], Steps], str]] = {
         ),
         r"fields.field 1 \(src\).vocabulary: \w+ in the state, \w+ here",
     ),
+    "padding": (lambda folder: steps_of(folder, 200, layout=Layout(pad_to_multiple=8)), "tokens.pad_to_multiple: none"),
     "data": (lambda folder: steps_of(folder, 201, window=50), "n_lines: 200 in the state, 201 here"),
 }  # fmt: skip
 
@@ -145,6 +147,11 @@ def test_steps_ahead_or_long_ago_are_refused(tmp_path: Path) -> None:
     with pytest.raises(StreamError, match="step 1 is too long ago"):
         steps.state(at=1)
     assert steps.state(at=89)["n"] == 89
+    windows = set()
+    with suppress(StreamError):
+        for at in range(90, 0, -1):
+            windows.add(steps.state(at=at)["window"])
+    assert len(windows) == 16
 
 
 ENDS = {"a": 1, "b": None}
@@ -171,16 +178,9 @@ WRONG: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda folder: Steps(stream_of(folder, 20), SampleFormat({"src": TOKENS[2:]}, eos=False), TOKEN_RULE,
                              layout=Layout(pad=0)), "no EOS"
     ),
-    "max_tokens": (lambda folder: ByTokens(max_tokens=0), "max_tokens"),
-    "multiple": (lambda folder: ByTokens(max_tokens=8, multiple=0), "multiple"),
     "noise": (lambda folder: ByTokens(max_tokens=8, noise=2), "noise"),
     "on_long": (lambda folder: ByTokens(max_tokens=8, on_long="split"), "on_long"),  # type: ignore[arg-type]
-    "length": (lambda folder: ByPacks(length=0, rows=1), "length is 0"),
     "bos": (lambda folder: SampleFormat({"src": TOKENS}, bos="yes"), "bos"),  # type: ignore[arg-type]
-    "max_length": (lambda folder: SampleFormat({"src": TOKENS}, max_length=-1), "max_length is -1; give 1 or more"),
-    "pad_to_multiple": (lambda folder: Layout(pad_to_multiple=10**30), "pad_to_multiple"),
-    "rows": (lambda folder: ByPacks(length=8, rows=0), "rows"),
-    "pad": (lambda folder: Layout(pad=-1), "pad"),
     "dtype": (lambda folder: Layout(dtype="int8"), "dtype"),  # type: ignore[arg-type]
 }  # fmt: skip
 
@@ -269,6 +269,10 @@ def test_nothing_but_long_samples_is_an_error(tmp_path: Path) -> None:
     )
     with pytest.raises(StreamError, match=error_text):
         next(iter(steps))
+    path = write_lines(tmp_path / "b.tsv", ["w1\tw1", *["w1 w2 w3\tw1"] * 659])
+    stream = Stream([Source("b", (path,), epochs=1, shuffle="none")])
+    with pytest.raises(StreamError, match="64 windows in a row have no sample that fits: 649 samples too long"):
+        next(iter(Steps(stream, PAIRS, rule, window=10, world=2)))
 
 
 def test_a_line_without_a_field_is_named(tmp_path: Path) -> None:

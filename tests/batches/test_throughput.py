@@ -183,7 +183,6 @@ def test_progress_goes_on_with_restored_steps(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"every": 0}, "every is 0; give 1 or more"),
         ({"to": 3}, "to is 3 .*; give an open file, such as sys.stderr, the path of a file for JSON lines"),
         ({"to": "/nowhere/x.jsonl"}, "/nowhere/x.jsonl: .*no such file or directory"),
         ({"rank": 2, "world": 2}, "rank 2 of world 2"),

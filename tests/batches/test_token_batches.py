@@ -145,30 +145,6 @@ def test_windows_lose_no_row(windows: list[Lengths], given: dict[str, Any]) -> N
     assert len(left) < given["world"]
 
 
-def test_no_rank_always_has_the_longest_row() -> None:
-    """The rank that gets the last row of a step is another one in the next."""
-    batches = token_batches(np.arange(1, 200), max_tokens=2000, world=3, shuffle=False)
-    longest = [[int(rows.max()) for rows in list(batches)[step : step + 3]] for step in range(0, len(batches), 3)]
-    assert {step.index(max(step)) for step in longest} == {0, 1, 2}
-
-
-def test_seed_epoch_and_window_all_matter() -> None:
-    """Each changes the order of batches, which rows of a length stand together, and the noise."""
-    lengths = np.arange(300) % 7 + 1
-    for noise in (0.0, 0.1):
-        places: list[dict[str, Any]] = [{}, {"seed": 1}, {"epoch": 1}, {"window": 1}]
-        orders = [token_batches(lengths, max_tokens=40, noise=noise, **place).order.tolist() for place in places]
-        assert all(one != other for i, one in enumerate(orders) for other in orders[:i])
-
-
-def test_without_shuffle_lengths_ascend_and_ties_stay() -> None:
-    """Equal rows are in their own order, and rows of one length lean from one side to the other and back."""
-    lengths = [(2, 1), (1, 2), (2, 1), (3, 1), (1, 3), (2, 2), (1, 1)]
-    batches = token_batches(lengths, max_tokens=99, shuffle=False)
-    assert [lengths[row] for row in batches.order] == [(1, 1), (1, 2), (2, 2), (2, 1), (2, 1), (3, 1), (1, 3)]
-    assert batches.order.tolist() == [6, 1, 5, 0, 2, 3, 4]
-
-
 @given(st.lists(st.integers(1, 40), max_size=60), st.integers(40, 300), st.integers(1, 30), st.integers(1, 9), sides)
 def test_steps_are_cut_as_the_rule_says(
     longest: list[int], max_tokens: int, most: int, multiple: int, world: int

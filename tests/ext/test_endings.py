@@ -18,8 +18,8 @@ campaign = partial(pytest.param, marks=pytest.mark.campaign)
 @pytest.mark.parametrize(
     ("groups", "endings"),
     [
-        ("streams steps threads", ["exception", "SIGTERM, handled", "fork"]),
-        campaign("streams steps threads", ["end", "exit in a thread", "SIGINT"]),
+        ("streams steps threads", ["SIGTERM, handled", "fork"]),
+        campaign("streams steps threads", ["exception", "end", "exit in a thread", "SIGINT"]),
         campaign("processes", ["exception"]),
         ("datasets", ["end"]),
         campaign("datasets", ["exception", "fork"]),

@@ -71,7 +71,7 @@ def whole(folder: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("shard_map", "options"),
     [
-        (IN_RANGES, {}), (IN_RANGES, {"pretokenizer": "gpt2", "normalizer": "nfkc"}), (IN_RANGES, {"min_count": 3}),
+        (IN_RANGES, {}), (IN_RANGES, {"pretokenizer": "gpt2", "normalizer": "nfkc", "min_count": 3}),
         (replace(IN_RANGES, add_up=False), {"min_count": 2, "memory": "512M"}),
     ],
 )  # fmt: skip
@@ -110,9 +110,9 @@ def test_an_error_is_that_of_one_process(cluster: None, corpus: list[str]) -> No
 @pytest.mark.parametrize(
     "job",
     [
-        EncodeJob(),
+        pytest.param(EncodeJob(), marks=pytest.mark.campaign),
         EncodeJob("ids", errors="skip"),
-        EncodeJob("bin"),
+        pytest.param(EncodeJob("bin"), marks=pytest.mark.campaign),
         EncodeJob("npy", n_threads=2),
         EncodeJob(dropout=0.5, seed=7),
     ],
@@ -183,6 +183,30 @@ def _name(process: Any) -> list[str]:
         return list(process.cmdline())
     except psutil.Error:
         return []
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: RayMap(address=3), "address is 3 (int); give a str"),  # type: ignore[arg-type]
+        (lambda: RayMap(range_size=0), "range_size is 0; give 1 or more"),
+        (lambda: RayMap(add_up=1), "add_up is 1 (int); give True or False"),  # type: ignore[arg-type]
+        (lambda: RayWriter(address=3), "address is 3 (int); give a str"),  # type: ignore[arg-type]
+    ],
+)
+def test_options_are_checked_at_once(make: Callable[[], object], message: str) -> None:
+    """Before a cluster starts; the least range is a byte."""
+    with pytest.raises(ConfigError) as caught:
+        make()
+    assert str(caught.value) == message
+    assert RayMap(range_size=1).address is None
+
+
+def test_messages_of_ray_are_shortened() -> None:
+    """The first sentence of its first line is enough, and of that 300 characters."""
+    for text in ("One. Two.", " One.\nTwo. Three.", "One"):
+        assert ray_cluster.first_sentence(text) == "One"
+    assert [ray_cluster.first_sentence("x" * n) == "x" * n for n in (300, 301)] == [True, False]
 
 
 def test_stdin_and_pipes_are_refused(cluster: None, encoder: Encoder, tmp_path: Path) -> None:
@@ -270,7 +294,7 @@ def test_a_command_that_is_ended_while_ray_starts_says_so(tmp_path: Path, proces
 @pytest.mark.slow
 def test_a_command_that_is_ended_leaves_no_part(tmp_path: Path, encoder: Encoder) -> None:
     """Workers are killed while they write, and what they had begun is gone with them."""
-    (tmp_path / "a.txt").write_bytes(b"low lower newest\n" * 20_000_000)
+    (tmp_path / "a.txt").write_bytes(b"low lower newest\n" * 8_000_000)
     encoder.vocabulary.save(tmp_path / "a.volt")
     command = _started("encode", "-m", tmp_path / "a.volt", tmp_path / "a.txt", "-o", f"{tmp_path / 'out'}/")
     _until(command, lambda: any(tmp_path.glob("out/.*.part")))

@@ -179,8 +179,10 @@ def test_nothing_is_open_before_the_first_step_and_after_the_last(folder: Path) 
     next(batches)
     dataset.close()
     assert threading.active_count() == n_threads
-    with pytest.raises(StreamError, match="make a new iterator"):
-        next(batches)
+    for stale in (batches, iter(dataset)):
+        dataset.close()
+        with pytest.raises(StreamError, match="make a new iterator"):
+            next(stale)
 
 
 def test_a_copy_stands_where_the_dataset_stood(folder: Path) -> None:
@@ -225,6 +227,18 @@ def test_a_state_of_workers_knows_its_world(folder: Path) -> None:
             dataset_of(folder, world=world).load_state_dict(state)
     with as_worker(1, 2):
         dataset_of(folder).load_state_dict(state)
+
+
+@pytest.mark.parametrize("n_back", [0, 1, 3])
+def test_a_worker_knows_whether_a_step_follows(folder: Path, n_back: int) -> None:
+    """A worker that loads a state finds out whether the stream has ended, and reads from that state on."""
+    dataset, expected = dataset_of(folder), reference(folder)
+    PlayedLoader(dataset, 0).take(len(expected) - n_back)
+    with as_worker(0, 1):
+        worker = dataset_of(folder)
+        worker.load_state_dict(dataset.state_dict())
+        assert worker.state_dict()["ended"] is (n_back == 0)
+        assert all_bits(worker) == expected[len(expected) - n_back :]
 
 
 def test_ranks_are_those_of_the_launcher(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,15 +41,6 @@ def test_loaders_that_collate_are_asked_not_to(folder: Path, batch_size: int) ->
     assert type(step)(step) == step
 
 
-@pytest.mark.parametrize("change", [{"skip": 1}, {"ended": True}, {"until": 9}, {"world": 2}])
-def test_a_state_that_was_edited_is_refused(folder: Path, change: dict[str, Any]) -> None:
-    """Each field of a state is under its checksum."""
-    dataset = dataset_of(folder)
-    next(iter(dataset))
-    with pytest.raises(StreamError, match="checksum does not match its values"):
-        dataset.load_state_dict({**dataset.state_dict(), **change})
-
-
 def test_states_of_steps_are_positions_and_those_of_lines_are_not(folder: Path) -> None:
     """The state of `Steps` goes on behind them; that of a stream is reported by its kind."""
     steps, dataset = steps_of(folder, N), dataset_of(folder)

@@ -105,19 +105,17 @@ FAULTS: dict[str, tuple[str, int, str]] = {
     "unknown key of a field": (ONE + "  fields:\n    a: {vocabulary: v, prefx: []}\n", 4, "did you mean prefix?"),
     "unknown key": (TWO + "  max_token: 9\n", 4, "batches.max_token: unknown key; did you mean max_tokens?"),
     "unknown key of a pack": (TWO + "  pack: {size: 9}\n", 4, "batches.pack.size: unknown key; choose from length"),
-    "max_tokens 0": (TWO + "  max_tokens: 0\n", 4, "max_tokens: should be greater than or equal to 1, not 0"),
-    "window 0": (TWO + "  max_tokens: 9\n  window: 0\n", 5, "window: should be greater than or equal to 1, not 0"),
     "a window in words": (TWO + "  max_tokens: 9\n  window: all\n", 5, "window: should be 'epoch', not 'all'"),
     "a window of halves": (TWO + "  max_tokens: 9\n  window: 1.5\n", 5, "window: should be a valid integer"),
-    "a window without end": (TWO + "  max_tokens: 9\n  window: 99999999999\n", 5, "should be less than or equal to"),
     "truncate what": (TWO + "  max_tokens: 9\n  beyond: truncate\n", 5, "beyond: needs max_length, beyond which"),
     "noise of sides": (TWO + "  max_tokens: 9\n  sort: sides\n  noise: 0.1\n", 6, "noise: cannot be used with sort"),
     "noise in order": (TWO + "  max_tokens: 9\n  noise: 0.1\n  shuffle: false\n", 5, "noise: is random, but shuffle"),
     "nothing between": (
         TWO + "  max_tokens: 9\n  longest: 5\n  shortest: 6\n", 6, "shortest: is 6, more than longest, 5; lower",
     ),
+    "nothing fits": (TWO + "  max_tokens: 9\n  shortest: 10\n", 5, "shortest: is 10, more than max_tokens, 9; low"),
     "buckets that fall": (TWO + "  max_tokens: 9\n  buckets: [3, 3]\n", 5, "batches.buckets[2]: is 3, after 3; give"),
-    "a bucket too large": (TWO + "  max_tokens: 9\n  buckets: [3, 10]\n", 5, "buckets: the last is 10, above max"),
+    "a bucket too large": (TWO + "  max_tokens: 9\n  buckets: [3, 5, 10]\n", 5, "buckets: the last is 10, above max"),
     "no bucket": (TWO + "  max_tokens: 9\n  buckets: []\n", 5, "batches.buckets: is empty; give at least one"),
     "a source that is none": (
         ONE + "  fields: {a: v.volt}\n  max_tokens: 9\n  left_pad_source: false\n", 5, "works only with two fields",
@@ -137,6 +135,44 @@ def test_each_fault_is_reported_with_its_line(name: str) -> None:
         parse_config(text)
     [found] = [one for one in str(caught.value).split("\n") if message in one]
     assert found.startswith(f"stream.yaml:{line}: ")
+
+
+MOVING = "weight: {points: [[0, 1], [9, 2]]}"
+EPOCHS: list[tuple[list[str], str]] = [
+    ([MOVING], ""),
+    (["epochs: 1", f"epochs: 2, {MOVING}"], ""),
+    (["weight: 2", "weight: 1"], ""),
+    (["weight: 2", MOVING], "is epoch, but the weight of s1 moves, so there is none; give a number of samples"),
+    (["epochs: 1", "weight: 1"], "is epoch, but some sources end and some do not, so there is none; give a"),
+    (["epochs: 1", MOVING], "is epoch, but some sources end and some do not"),
+]
+
+
+@pytest.mark.parametrize(("sources", "message"), EPOCHS)
+def test_an_epoch_of_several_sources(sources: list[str], message: str) -> None:
+    """A window may be an epoch of one source; of several if all end, or if none does and their weights stay."""
+    listed = ", ".join(f"s{number}: {{path: a.tsv, {options}}}" for number, options in enumerate(sources))
+    text = f"sources: {{{listed}}}\nbatches: {{fields: {{a: v.volt}}, max_tokens: 9, window: epoch}}"
+    if not message:
+        assert error_text(text).window == "epoch"
+        return
+    with pytest.raises(ConfigError, match=f"^stream.yaml:2: batches.window: {message}"):
+        parse_config(text)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "max_tokens: 9, buckets: [3, 9]", "max_tokens: 9, shortest: 9", "max_tokens: 9, longest: 5, shortest: 5",
+        "max_tokens: 9, beyond: truncate, max_length: 3", "max_tokens: 9, noise: 1",
+        "max_tokens: 1, noise: 0.0, sort: sides",
+        "max_tokens: 9, shuffle: false, sort: sides", "pack: {length: 8, rows: 2}, shuffle: false",
+        "max_tokens: 9, left_pad_target: true",
+    ],
+)  # fmt: skip
+def test_options_that_fit_are_accepted(options: str) -> None:
+    """Values may be equal where one must not be above the other, and an option that has no effect is no fault."""
+    assert error_text(f"sources: {{one: {{path: a.tsv}}}}\nbatches: {{fields: {{a: v.volt}}, {options}}}")
 
 
 def test_all_faults_are_reported_at_once() -> None:

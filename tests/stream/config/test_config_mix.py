@@ -10,7 +10,6 @@ import pytest
 from volt.errors import ConfigError
 from volt.stream import Sampling, Stream
 from volt.stream.config.configuration import load_config, parse_config
-from volt.stream.config.json_schema import as_text, json_schema
 
 MIXED = """\
 mix: {%s}
@@ -125,15 +124,3 @@ def test_an_end_that_is_none_and_weights_by_their_name_are_no_mistake(corpora: P
     with opened(corpora, "mix: {by: weights}\nsources: {de: {path: de.tsv, weight: 2, epochs: 1}}\n") as stream:
         assert "mix" not in stream.configuration
         assert len(list(stream)) == 90
-
-
-def test_the_schema_says_what_mix_takes() -> None:
-    """The JSON schema takes what the program takes, and no other word or temperature; the text tells each key."""
-    validate = pytest.importorskip("jsonschema").Draft202012Validator(json_schema())
-    right: list[Any] = [{}, {"temperature": 5}, {"by": "weights"}, {"by": "uniform", "temperature": 1.5}]
-    wrong: list[Any] = [{"temperature": 0}, {"by": "size"}, {"temprature": 2}, "uniform", {"temperature": "hot"}]
-    for mix in [*right, *wrong]:
-        assert validate.is_valid({"mix": mix, "sources": {"de": {"path": "de.tsv"}}}) == (mix in right)
-    assert "\nmix — " in as_text()
-    assert '  by: temperature | uniform | concatenation | weights, default "temperature"' in as_text()
-    assert "  temperature: number, default 1.5" in as_text()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from configurations import FULL
+from golden import check
 
-from volt.stream.config.json_schema import as_text, first_option, json_schema, transform_schema
+from volt.stream.config.json_schema import as_text, first_option, json_schema, kind_of, transform_schema
 from volt.stream.config.pydantic_models import MOST_WORKERS
 from volt.stream.config.yaml_document import parse
 from volt.stream.example_streams import RECIPES, write_recipe
@@ -38,14 +38,37 @@ def test_every_key_is_documented() -> None:
         assert first_option(name) == next(iter(transform_schema(name)["properties"]), None)
 
 
-def _validator() -> Callable[[Any], None]:
-    jsonschema = pytest.importorskip("jsonschema")
-    return jsonschema.Draft202012Validator(json_schema()).validate  # type: ignore[no-any-return]
+LIMITS = ("default", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "minLength")
+
+
+def _limits(node: object) -> Iterator[str]:
+    """Yield the limits and defaults of a key, wherever its schema has them."""
+    if isinstance(node, list):
+        yield from (limit for one in node for limit in _limits(one))
+    for key, value in node.items() if isinstance(node, dict) else ():
+        yield from [f"{key} {value}"] if key in LIMITS else _limits(value)
+
+
+def test_every_key_keeps_its_kind_limits_and_default() -> None:
+    """What a key of a file accepts, and the value that it has by default, do not change unnoticed."""
+    schema, found = json_schema(), {}
+    models = {"": schema, **{name: model for name, model in schema["$defs"].items() if name.endswith("Options")}}
+    shared = models["SourceOptions"]["properties"]
+    for name, model in models.items():
+        for key, option in model["properties"].items():
+            if name == "SourceOptions" or option != shared.get(key):
+                assert option["description"]
+                need = ["required"] * (key in model.get("required", ()))
+                found[f"{name.removesuffix('Options')}.{key}"] = "; ".join(
+                    [kind_of(option), *need, *sorted(_limits(option))]
+                )
+    check("config keys", found)
 
 
 def test_the_json_schema_takes_what_the_program_takes(tmp_path: Path) -> None:
     """All examples fit the JSON schema, and a misspelt key does not."""
-    jsonschema, validate = pytest.importorskip("jsonschema"), _validator()
+    jsonschema = pytest.importorskip("jsonschema")
+    validate = jsonschema.Draft202012Validator(json_schema()).validate
     documents = [parse(FULL, path="f").value]
     for name in RECIPES:
         path, *_ = write_recipe(name, tmp_path / name)

@@ -17,13 +17,25 @@ from volt.stream.transforms.case import Lower
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 9999, "- " * 9999, "{" * 9999, "a:\n" + "".join(" " * n + "a:\n" for n in range(1, 1500))]
+    "text",
+    [
+        "[" * 9999,
+        "[" * 51 + "]" * 51,
+        "- " * 9999,
+        "{" * 9999,
+        "a:\n" + "".join(" " * n + "a:\n" for n in range(1, 1500)),
+    ],
 )
 def test_values_within_values_have_an_end(text: str) -> None:
     """A file that is nested deeper than anybody writes is refused in words, with the line where it is too deep."""
     line = 50 if text.startswith("a:") else 1
     with pytest.raises(ConfigError, match=rf"stream\.yaml:{line}: values are nested more than 50 deep; nest less"):
         parse_config(text)
+    assert parse("[" * 50 + "]" * 50, path="f").value
+    within = "a: &a " + "[" * 25 + "]" * 25 + "\nb: "
+    assert parse(within + "[" * 25 + "*a" + "]" * 25, path="f").value["b"]
+    with pytest.raises(ConfigError, match="aliases make the file endless"):
+        parse(within + "[" * 26 + "*a" + "]" * 26, path="f")
 
 
 def test_names_that_yaml_takes_for_something_else_stay_text() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from volt.errors import ConfigError
 from volt.stream.config.configuration import parse_config
-from volt.stream.config.dynamicdata import PARAMETERS, OldInput, OldShard, OldTask, OldTrain, imported
+from volt.stream.config.dynamicdata import PARAMETERS, imported
 from volt.stream.config.json_schema import transform_schema
 from volt.stream.config.yaml_document import parse
 from volt.stream.mixing.schedule import Schedule
@@ -149,37 +149,23 @@ def test_paths_lead_to_the_same_files(tmp_path: Path, monkeypatch: pytest.Monkey
 
 FAULTS = {
     "an unknown key": (
-        ("share_vocab:", "sharevocab:"),
-        4,
-        "meta.shard.sharevocab: unknown key; did you mean share_voc",
+        ("share_vocab:", "sharevocab:"), 4, "meta.shard.sharevocab: unknown key; did you mean share_voc",
     ),
     "an unknown parameter": (("max_len", "max_length"), 21, "meta.train.max_length: unknown key; did you mean max_len"),
     "a key of a task": (("n_shards: 4", "shards: 4"), 27, "tasks.enet.shards: unknown key; did you mean n_shards?"),
     "a task of nobody": (("task: valid", "task: vald"), 40, "inputs.dev.task: no task 'vald'; did you mean valid?"),
     "an unknown transform": (
-        ("switchout,", "swichout,"),
-        33,
-        "transforms[4]: unknown transform 'swichout'; did you mean",
+        ("switchout,", "swichout,"), 33, "transforms[4]: unknown transform 'swichout'; did you mean",
     ),
-    "other weights": (
-        ("[10, 20.5, 80]", "[10, 20]"),
-        26,
-        "2 weights for 2 points of mixing_weight_schedule; give one",
-    ),
-    "no target": (
-        ("tgt: b.et, ", ""),
-        38,
-        "inputs.more: task enet is of type para; give only src and tgt",
-    ),
+    "other weights": (("[10, 20.5, 80]", "[10, 20]"), 26, "2 weights for 2 points of mixing_weight_schedule; give one"),
+    "no target": (("tgt: b.et, ", ""), 38, "inputs.more: task enet is of type para; give only src and tgt"),
     "both spellings": (("trg: /data", "tgt: x, trg: /data"), 37, "give only src and tgt"),
     "two languages": (
-        ("trg_lang: et", "trg_lang: et, tgt_lang: et"),
-        28,
-        "trg_lang and tgt_lang mean the same; remove one of",
+        ("trg_lang: et", "trg_lang: et, tgt_lang: et"), 28, "trg_lang and tgt_lang mean the same; remove one of",
     ),
     "shared by nobody": (("share_inputs: mono", "share_inputs: mona"), 34, "taboo.share_inputs: no task 'mona'"),
     "no input": (("share_inputs: mono, ", ""), 34, "tasks.taboo: has no inputs; name it as the task of one"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("change", "line", "message"), FAULTS.values(), ids=FAULTS.keys())
@@ -192,17 +178,6 @@ def test_faults_are_reported_with_their_lines(change: tuple[str, str], line: int
         error_text.startswith(f"old.yaml:{line}: ") and message in error_text
         for error_text in str(error.value).split("\n")
     )
-
-
-def test_every_key_of_the_original_is_known() -> None:
-    """The keys are those of its documentation; each parameter of a transform has a transform that takes it."""
-    assert set(PARAMETERS) <= set(OldTrain.model_fields)
-    assert set(OldTrain.model_fields) - set(PARAMETERS) == {"name", "mixing_weight_schedule", "reverse"}
-    shard = {"rootdir", "share_vocab", "shard_size", "initial_shards", "compress", "pretokenize", "predetokenize"}
-    assert set(OldShard.model_fields) == shard
-    task = {"type", "split", "weight", "transforms", "n_shards", "share_inputs", "meta"}
-    assert set(OldTask.model_fields) == task
-    assert set(OldInput.model_fields) == {"src", "tgt", "trg", "mono", "task", "size"}
 
 
 def test_what_the_new_file_still_lacks_is_reported() -> None:
@@ -240,14 +215,6 @@ def test_inputs_that_are_not_there_are_reported(tmp_path: Path, monkeypatch: pyt
         notes = imported(old.replace("NAME", f'"{name}"'), path="o", folder="new", check_files=True).notes
         assert notes == (f"inputs.j.mono: {name}: no such file; fix the path",) * n
     assert imported(old, path="o").notes == ()
-
-
-@pytest.mark.parametrize(("points", "error_text"), [([7], "for 1 point of"), ([7, 9], "for 2 points of")])
-def test_numbers_of_points_are_counted(points: list[int], error_text: str) -> None:
-    """One is a point, two are points."""
-    old = f"meta: {{train: {{mixing_weight_schedule: {points}}}}}\ntasks: {{a: {{type: mono, weight: [1, 2, 3, 4]}}}}\n"
-    with pytest.raises(ConfigError, match=error_text):
-        imported(old + "inputs: {i: {mono: a.en, task: a}}", path="o")
 
 
 @settings(max_examples=examples(20))

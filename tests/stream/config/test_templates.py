@@ -92,14 +92,12 @@ HOSTILE = {
     "a class of a loop": ("{% for i in 'ab' %}{{ loop.__class__ }}{% endfor %}", "access to attribute '__class__'"),
     "a method": ("{{ 'x'.format(1) }}", "is not safely callable"),
     "a method by another name": (
-        "{% for range in ['x'.zfill] %}{{ range(1000000000) }}{% endfor %}",
-        "not safely callable",
+        "{% for range in ['x'.zfill] %}{{ range(1000000000) }}{% endfor %}", "not safely callable",
     ),
     "a function": ("{{ lipsum() }}", "{{lipsum}} has no value"),
     "the template": ("{{ self }}", "name is not allowed in templates"),
     "a large range": (
-        "{% for i in range(1000000000) %}{% endfor %}",
-        "Range too big. The sandbox blocks ranges larger than",
+        "{% for i in range(1000000000) %}{% endfor %}", "Range too big. The sandbox blocks ranges larger than",
     ),
     "loops in loops": (
         "{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}",
@@ -118,7 +116,7 @@ HOSTILE = {
     "no end": ("{{ x", "not a valid template: unexpected end of template"),
     "a filter's fault": ("{{ 1 + 'a' }}", "unsupported operand type"),
     "a key of nothing": ("{{ 'x'[100] }}", "has no element 100"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "message"), HOSTILE.values(), ids=HOSTILE.keys())
@@ -151,6 +149,24 @@ def test_every_place_has_a_value_and_every_value_a_place() -> None:
     for wrong in ({"a b": "x"}, {"src": "x" * (MOST_CHARS + 1)}, {"src": "\x00"}):
         with pytest.raises(ConfigError, match="values"):
             expanded("{{src}}", wrong, path="a")
+
+
+def test_sizes_have_limits() -> None:
+    """A template, a value, a text and its loops are accepted up to their limits."""
+    most, text = "x" * MOST_CHARS, "{{y}}"
+    assert expanded(text, {"y": most}, path="a").text == most
+    assert expanded(text + most[5:], {"y": "x"}, path="a").text == most[4:]
+    loop = "{% for i in range(2500) %}{% for j in [1, 2, 3] %}{% endfor %}{% endfor %}"  # 2,500 + 7,500 rounds
+    assert expanded(loop, path="a").text == ""
+    for refused, values, message in (
+        (text + most[4:], {"y": "x"}, "a:1: the template is binary, or longer than 1,048,576 characters"),
+        (text * 2, {"y": most}, "a:1: expands to more than 1,048,576 characters"),
+        (text, {"y": most + "x"}, "values.*longer than 1,048,576 characters"),
+        (loop + "{% for i in [1] %}{% endfor %}", {}, "a:1: loops of more than 10,000 rounds, all together"),
+        (text + "\x00", {"y": "x"}, "a:1: the template is binary"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            expanded(refused, values, path="a")
 
 
 def test_a_state_depends_on_the_expanded_configuration_alone(tmp_path: Path) -> None:

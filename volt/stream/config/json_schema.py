@@ -107,7 +107,7 @@ def known_keys(schema: dict[str, Any], place: tuple[str | int, ...]) -> list[str
                 inner.append(node["properties"][key])
             elif isinstance(node.get("additionalProperties"), dict):
                 inner.append(node["additionalProperties"])
-            elif isinstance(key, int) and "items" in node:
+            elif "items" in node:
                 inner.append(node["items"])
         nodes = inner or nodes
     return [key for node in _resolved(schema, nodes) for key in node.get("properties", {})]

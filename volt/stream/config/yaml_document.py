@@ -177,9 +177,9 @@ def parse(text: str, *, path: str, lines: Sequence[int] = ()) -> Document:
         raise ConfigError(f"{path}:{_explained(error, lines)}") from None
     except RecursionError:  # of merge keys, which may lead from one to the next
         raise ConfigError(f"{path}:1: merge keys within merge keys, deeper than can be read; write it out") from None
-    except yaml.YAMLError as error:  # characters that YAML forbids
-        line = _line(lines, text.count("\n", 0, getattr(error, "position", 0)))
-        raise ConfigError(f"{path}:{line}: no YAML: {getattr(error, 'reason', error)}") from None
+    except yaml.reader.ReaderError as error:  # characters that YAML forbids
+        line = _line(lines, text.count("\n", 0, error.position))
+        raise ConfigError(f"{path}:{line}: no YAML: {error.reason}") from None
 
 
 def _line(lines: Sequence[int], index: int) -> int:
