@@ -214,14 +214,6 @@ def test_a_transport_that_does_not_converge_says_so():
     assert not step.remedy
 
 
-def test_progress():
-    """report is called with the number of sizes done, once for each."""
-    candidates, seen = learned(), []
-    sizes = some_sizes(candidates)
-    assert len([*size_steps(candidates, sizes, report=seen.append)]) == len(sizes)
-    assert seen == [*range(1, len(sizes) + 1)]
-
-
 @pytest.mark.parametrize(
     "field",
     [
@@ -247,12 +239,3 @@ def test_impossible_parameters_are_refused(field):
     with pytest.raises(ConfigError) as caught:
         SearchParameters(**field)
     assert next(iter(field)) in str(caught.value)
-
-
-def test_the_signature_tells_parameters_apart():
-    """Each parameter that changes results changes the signature."""
-    changes = [
-        {}, {"length": "occurrence"}, {"mass": "characters"}, {"epsilon": 0.5}, {"row_tau": 0.5},
-        {"column_tau": 1.0}, {"min_share": 0.1}, {"solver": "pot"},
-    ]  # fmt: skip
-    assert len({SearchParameters(**change).signature for change in changes}) == len(changes)

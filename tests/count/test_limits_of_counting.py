@@ -178,11 +178,12 @@ def test_tables_are_recognised_by_name_and_first_lines(tmp_path: Path) -> None:
 
 def test_numbers_of_counts_go_along() -> None:
     """Sums add lines, bytes, bad lines, bounds and what was left out; a limit that is met keeps a word."""
-    one = WordCounts(WordCounts.from_pairs({"a": 4, "b": 2}).table, 1, 2, 3, bound=4, n_left_out=5)
+    empty, words = WordCounts.empty(), WordCounts.from_pairs({"a": 4, "b": 2})
+    one = WordCounts(words.table, 1, 2, 3, bound=4, n_left_out=5)
     both = one + WordCounts(WordCounts.from_pairs({"a": 1}).table, 10, 20, 30, bound=40, n_left_out=50)
     assert both._provenance[:5] == (44, 55, 11, 22, 33)
     assert both != one
-    empty = WordCounts.empty()
+    assert (both.origin, one.part[1:], one.origin + empty.origin) == ("|bound:44", (1, 2, 3), "|bound:4")
     assert all((left + right) is one for left, right in ((empty, one), (one, empty)))
     for numbers in ({"n_lines": 1}, {"n_left_out": 1}):
         assert (one + WordCounts(empty.table, **numbers)).n_lines == 1 + numbers.get("n_lines", 0)
