@@ -33,8 +33,6 @@ def make_steps(entropies, *, renyis=None, n_pieces=None) -> list[SizeStep]:
     ]  # fmt: skip
 
 
-
-
 def picked(steps: list[SizeStep], **options) -> dict[str, Pick]:
     """What rules pick that choose among steps."""
     return all_picks(steps, {}, searched=[step.size for step in steps], **options)

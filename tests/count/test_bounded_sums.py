@@ -75,19 +75,20 @@ def test_runs_of_runs_add_up(tables: list[dict[str, int]], most: int, rows: int)
     assert merged == sorted(expected.items(), key=lambda row: row[0].encode())
 
 
-@given(st.lists(WORDS, max_size=20), st.integers(1, 20))
-def test_forgotten_words_are_within_the_bound(parts: list[dict[str, int]], n_words: int) -> None:
-    """No count is too low by more, no absent word came more often, and no count is too high."""
+@given(st.lists(WORDS, max_size=20), st.integers(1, 20), st.integers(0, 60) | st.none())
+def test_forgotten_words_are_within_the_bound(parts: list[dict[str, int]], n_words: int, n_symbols: int | None) -> None:
+    """No count is too low by more or too high, no absent word came more often, and words with their ends fit."""
     expected: Counter[str] = Counter()
     for counts in parts:
         expected.update(counts)
-    found = approximate_sum(map(part_of, parts), n_words=n_words)
+    found = approximate_sum(map(part_of, parts), n_words=n_words, n_symbols=n_symbols)
     shown = dict(found.part.table.rows())
     assert len(shown) <= n_words
+    assert n_symbols is None or sum(map(len, shown)) + len(shown) <= n_symbols
     assert all(count - found.bound <= shown.get(word, 0) <= count for word, count in expected.items())
     assert found.n_left_out == expected.total() - sum(shown.values())
     assert shown.keys() <= expected.keys()
-    if len(expected) <= n_words:
+    if len(expected) <= n_words and (n_symbols is None or sum(map(len, expected)) + len(expected) <= n_symbols):
         assert found.bound == 0
         assert shown == expected
 
