@@ -351,6 +351,20 @@ def test_versions_options_and_patterns_of_urls() -> None:
     assert list(map(remote._expression, ("**", "a?", "*.txt"))) == ["(?:/[^/]*)*?", "/a.", r"/[^/]*\.txt"]
 
 
+def test_pages_are_asked_for_no_deeper_than_a_pattern_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A star stands for one level of links, two for all; links with a query, or to the page itself, are left out."""
+    pages = {
+        "http://h/": ["http://h/a/", "http://h/x.txt", "http://h/"], "http://h/a/b/": ["http://h/a/b/z.txt"],
+        "http://h/a/": ["http://h/a/b/", "http://h/a/y.txt", "http://h/a/y.txt?q"],
+    }  # fmt: skip
+    asked = list[str]()
+    monkeypatch.setattr(remote, "ask", lambda url, _: asked.append(url) or pages[url])
+    found = [remote.files_at(f"http://h/{pattern}") for pattern in ("*", "*/*", "**", "a/*.txt")]
+    assert found == [["http://h/x.txt"], ["http://h/a/y.txt"], [f"http://h/{name}.txt" for name in ("a/b/z", "a/y", "x")],
+                     ["http://h/a/y.txt"]]  # fmt: skip
+    assert len(asked) == 1 + 2 + 3 + 1
+
+
 def test_ids_are_written_and_checked_in_spans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many sentences are written or checked at a time, the index is the same; a type holds its largest id."""
     monkeypatch.setattr(indexed_dataset, "_SPAN", 2)
