@@ -360,8 +360,8 @@ def test_pages_are_asked_for_no_deeper_than_a_pattern_goes(monkeypatch: pytest.M
     asked = list[str]()
     monkeypatch.setattr(remote, "ask", lambda url, _: asked.append(url) or pages[url])
     found = [remote.files_at(f"http://h/{pattern}") for pattern in ("*", "*/*", "**", "a/*.txt")]
-    assert found == [["http://h/x.txt"], ["http://h/a/y.txt"], [f"http://h/{name}.txt" for name in ("a/b/z", "a/y", "x")],
-                     ["http://h/a/y.txt"]]  # fmt: skip
+    assert found[:2] + found[3:] == [["http://h/x.txt"], ["http://h/a/y.txt"], ["http://h/a/y.txt"]]
+    assert found[2] == [f"http://h/{name}.txt" for name in ("a/b/z", "a/y", "x")]
     assert len(asked) == 1 + 2 + 3 + 1
 
 
