@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import pickle
 from collections import Counter
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from held import CANDIDATES, COUNTS, ENCODER, NAN, PUBLIC, RESULT, SOURCES, SPEC
 from scipy import sparse
 
 import volt
+from volt import arguments
 from volt.comparison import NamedText
 from volt.encode.chunks import Chunk
 from volt.errors import ArgumentError, ConfigError, VoltError
@@ -200,6 +202,45 @@ def test_a_wrong_call_is_reported_in_one_line(call: Callable[[], object], start:
     assert message.startswith(start)
     assert "\n" not in message
     assert len(message) < 300
+
+
+def test_arguments_at_their_limits() -> None:
+    """Limits are inclusive, numbers beyond floats are infinite, and errors show 40 characters of a text."""
+    assert [arguments.whole(one, "n", low=2, high=3) for one in (2, 3, 2.0, np.int8(3))] == [2, 3, 2, 3]
+    assert [arguments.number(one, "n") for one in (10**400, -(10**400), 2)] == [math.inf, -math.inf, 2.0]
+    assert [arguments.parse_bytes(one, "n") for one in ("1", "1K", "2mb", " 3G ", "4T", 5, "9" * 15)] == [
+        1, 1 << 10, 2 << 20, 3 << 30, 4 << 40, 5, 10**15 - 1,
+    ]  # fmt: skip
+    assert [arguments.wholes(one, "n") for one in ([], [1], (1, 2.0), np.array([3]))] == [[], [1], [1, 2], [3]]
+    assert [arguments.several(one, "n") for one in ([1], (1,), {1: 2}.keys(), np.array([1]))] == [[1]] * 4
+    assert arguments.texts(("a", "b"), "n") == ["a", "b"]
+    assert [arguments.shortened("a" * n) for n in (40, 41)] == ["a" * 40, "a" * 39 + "…"]
+    assert arguments.shortened("a\nb") == "a b"
+    assert arguments.function(None, "n") is None
+    assert arguments.function(len, "n") is len
+    assert (arguments.flag(np.True_, "n"), arguments.choice("a", "n", ("a", "b"))) == (True, "a")
+    for call, message in {
+        lambda: arguments.whole(1, "n", low=2): "n is 1; give 2 or more",
+        lambda: arguments.whole(1_000, "n", high=999): "n is 1000; give 999 or less",
+        lambda: arguments.whole(True, "n"): "n is True (bool); give a whole number",
+        lambda: arguments.wholes([1, True], "n"): "n[1] is True (bool); give a whole number",
+        lambda: arguments.parse_bytes(1.5, "n"): "n is 1.5 (float); give bytes, such as 1000, 64M or 1G",
+        lambda: arguments.parse_bytes("1" * 16, "n"): "n is '1111111111111111'; give bytes",
+        lambda: arguments.choice("c", "n", ("a", "b")): "unknown n 'c'; choose from a, b",
+        lambda: arguments.function(5, "n"): "n is 5 (int); give a function, or None",
+        lambda: arguments.several(np.array(1), "n"): "n is a ndarray; give a list of n",
+        lambda: arguments.several(5, "n"): "n is 5 (int); give a list of n",
+        lambda: arguments.several(int, "n", one="x"): "n is a type; give a list of n",
+        lambda: arguments.text(b"a" * 41, "n"): f"n is b'{'a' * 37}… (bytes); did you mean n.decode()?",
+        lambda: arguments.flag(1, "n"): "n is 1 (int); give True or False",
+        lambda: arguments.instance("a" * 38, volt.WordCounts, "n"): f"n is '{'a' * 38}' (str); did you mean volt.count_words('{'a' * 38}')?",
+        lambda: arguments.instance("a" * 39, volt.WordCounts, "n"): f"n is '{'a' * 38}… (str); did you mean volt.count_words(path)?",
+        lambda: arguments.instance(COUNTS, volt.Encoder, "n"): "n is a WordCounts; did you mean volt.Encoder(volt.search(volt.learn_bpe(counts)).vocabulary)?",
+        lambda: arguments.instance(5, Path, "n"): "n is 5 (int); give a Path",
+    }.items():  # fmt: skip
+        with pytest.raises(ConfigError) as caught:
+            call()
+        assert str(caught.value).startswith(message)
 
 
 def test_a_wrong_type_is_a_type_error_too() -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 from itertools import pairwise
 
 import pytest
+from golden import check
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.console import Console
 from screens import printed, too_wide, words
 
-from volt.display import Grid, LabelledText, at_bars, column_parts, packed, wrapped
+from volt.display import Grid, LabelledText, at_bars, column_parts, html_curve, html_page, html_table, packed, wrapped
 
 TEXT = st.lists(st.text("ab1,.字", min_size=1, max_size=30), max_size=12).map(" ".join)
 NUMBER = st.integers(-10, 10**9).map("{:,}".format)
@@ -73,3 +76,19 @@ def test_column_parts_hold_every_column_once() -> None:
         parts = column_parts([9, 4, 30, 1, 1, 12], room)
         assert all(part[0] == 0 for part in parts)
         assert [column for part in parts for column in part[1:]] == [1, 2, 3, 4, 5]
+
+
+def test_layouts_stay() -> None:
+    """Widths, gaps, alignment, colours and the coordinates of a curve are the stored ones."""
+    rows = [("low", "1,234", "the first of two", "12"), ("lowest of all", "7", "no", "1,200")]
+    grid = Grid(("name", "number of it", "why it is so", "spare"), rows, numbers=(1, 3), strong=1, spare=(3,))
+    label = LabelledText("label  ", ["some", "words", "here"], gap=", ", style="bold")
+    screens = {str(width): printed([grid, label], width) for width in (9, 17, 26, 34, 42, 49, 50)}
+    console = Console(file=io.StringIO(), width=50, force_terminal=True, color_system="standard")
+    console.print(grid, label, LabelledText("", []), no_wrap=True)
+    line = [(100, 2.5), (250, 1.25), (300, 2.0)]
+    many = [(float(n), float(n % 3)) for n in range(41)]
+    curves = [html_curve(line, chosen=line[1], across="a<", upwards="b"), html_curve([(5, 5)], across="x", upwards="y")]
+    curves += [str(html_curve(many[:n], across="x", upwards="y").count("<circle")) for n in (40, 41)]
+    table = html_page("<t>", html_table(["a", "b"], [["<", 1_234], ["x", 1.5]], strong=1))
+    check("display layouts", {"screens": screens, "styles": console.file.getvalue(), "html": [*curves, table]})  # type: ignore[attr-defined]

@@ -30,3 +30,14 @@ def test_hints_stay_with_errors() -> None:
         assert str(same) == "merges, entry 1: no marker; learn with marker='none'"
         assert same.text(lambda name, value: f"--{name} {value}") == f"{error.message} --marker none"
     assert str(error.reworded("a.txt: learn with", CorpusError)) == "a.txt: learn with marker='none'"
+
+
+def test_messages_are_cut_at_their_limits() -> None:
+    """Of a name 60 characters, of a line 2,000 and of a message 500 lines are shown; what is left out is counted."""
+    assert [errors.shown("a" * n, 3) for n in (3, 4)] == ["aaa", "aaa… (4 characters)"]
+    assert [len(errors.bounded("a" * n)) for n in (2000, 2001)] == [
+        2000,
+        1450 + 500 + len("… (51 characters left out) …"),
+    ]
+    assert [errors.bounded("a\n" * n + "a").count("\n") for n in (499, 500, 501)] == [499, 500, 500]
+    assert errors.visible("\udc80\udcff\ud800a") == "\\x80\\xff\\ud800a"

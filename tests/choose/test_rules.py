@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from drawn import examples
@@ -18,36 +20,17 @@ from volt.learn.bpe import learn_bpe
 FEW = settings(deadline=None, max_examples=examples(100))
 
 
-def make_steps(entropies, *, f95s=None, renyis=None, n_pieces=None, start=100, gap=100) -> list[SizeStep]:
-    """Steps with these measures; MUV follows from entropy."""
-    n = len(entropies)
-    columns = zip(entropies, f95s or [50] * n, renyis or [0.5] * n, n_pieces or range(n, 0, -1), strict=True)
-    steps = []
-    for i, (entropy, f95, renyi, pieces) in enumerate(columns):
-        muv = (entropies[i - 1] - entropy) / gap if i else None
-        steps.append(
-            SizeStep(
-                size=start + i * gap,
-                n_kept=start + i * gap,
-                entropy=entropy,
-                transport_entropy=entropy,
-                muv=muv,
-                transport_muv=muv,
-                n_pieces=pieces,
-                f95=f95,
-                renyi=renyi,
-                n_iters=1,
-                converged=True,
-                row_residual=0.0,
-                column_residual=0.0,
-                remedy="",
-                kept=np.ones(start + i * gap, bool),
-            )
+def make_steps(entropies, *, renyis=None, n_pieces=None) -> list[SizeStep]:
+    """Steps of 100, 200, … tokens with these measures."""
+    columns = zip(entropies, renyis or [0.5] * len(entropies), n_pieces or [*range(len(entropies), 0, -1)], strict=True)
+    return [
+        SizeStep(
+            size=100 * n, n_kept=100 * n, entropy=entropy, transport_entropy=entropy, muv=None, transport_muv=None,
+            n_pieces=pieces, f95=50, renyi=renyi, n_iters=1, converged=True, row_residual=0.0, column_residual=0.0,
+            remedy="", kept=np.ones(100 * n, bool),
         )
-    return steps
-
-
-entropies_ = st.lists(st.floats(0.01, 10), min_size=1, max_size=12)
+        for n, (entropy, renyi, pieces) in enumerate(columns, 1)
+    ]  # fmt: skip
 
 
 def picked(steps: list[SizeStep], **options) -> dict[str, Pick]:
@@ -55,20 +38,21 @@ def picked(steps: list[SizeStep], **options) -> dict[str, Pick]:
     return all_picks(steps, {}, searched=[step.size for step in steps], **options)
 
 
-@given(entropies_)
+@given(st.lists(st.tuples(st.floats(0.01, 10), st.sampled_from([0.1, 0.5, 0.9]), st.integers(1, 3)), min_size=1))
 @FEW
-def test_each_rule_picks_a_step_and_says_why(entropies):
-    """Every rule picks one of the steps, gives its size and a reason, and calls the first or last that it could pick
-    an edge."""
-    steps = make_steps(entropies)
-    picks = picked(steps)
+def test_each_rule_picks_its_best_step_and_says_why(rows):
+    """The steepest fall of entropy, the greatest efficiency and the fewest pieces, of equals the first; the first or
+    last step that a rule could pick is an edge."""
+    entropies, renyis, n_pieces = map(list, zip(*rows, strict=True))
+    picks = picked(steps := make_steps(entropies, renyis=renyis, n_pieces=n_pieces))
+    falls = [(before - after) / 100 for before, after in pairwise(entropies)]
+    best = {"muv": falls.index(max(falls)) + 1 if falls else 0, "renyi": renyis.index(max(renyis))}
+    assert {rule: pick.index for rule, pick in picks.items()} == best | {"tokens": n_pieces.index(min(n_pieces))}
     assert list(picks) == list(AMONG_STEPS)
     for rule, pick in picks.items():
-        assert pick.rule == rule
-        assert pick.size == steps[pick.index].size
-        assert pick.why
-        first = 1 if rule == "muv" and len(steps) > 1 else 0
-        assert pick.on_edge == (pick.index in (first, len(steps) - 1))
+        assert (pick.rule, pick.size) == (rule, steps[pick.index].size)
+        assert (f"the {len(rows)} size" in pick.why) or pick.why == "the only size"
+        assert pick.on_edge == (pick.index in (1 if rule == "muv" and len(steps) > 1 else 0, len(steps) - 1))
 
 
 @given(st.lists(st.floats(0.01, 10), min_size=3, max_size=12), st.data())
@@ -85,40 +69,6 @@ def test_sizes_that_other_rules_pick_move_nothing(entropies, data):
     for rule, pick in alone.items():
         assert (pick.size, pick.why, pick.on_edge) == (beside[rule].size, beside[rule].why, beside[rule].on_edge)
         assert steps[beside[rule].index].size == pick.size
-
-
-@given(entropies_)
-@FEW
-def test_muv_picks_the_steepest_step(entropies):
-    """muv picks the step with the greatest fall of entropy per token; with one step, that."""
-    steps = make_steps(entropies)
-    pick = picked(steps)["muv"]
-    if len(steps) == 1:
-        assert pick.index == 0
-    else:
-        assert steps[pick.index].muv == max(step.muv for step in steps[1:])
-
-
-def test_muv_on_a_convex_curve_is_on_the_edge():
-    """On a curve that falls ever more slowly, muv is the first step that has one, and is said to be on the edge."""
-    pick = picked(make_steps([5.0, 3.0, 2.0, 1.5, 1.4]))["muv"]
-    assert (pick.index, pick.on_edge) == (1, True)
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=9))
-@FEW
-def test_renyi_picks_the_greatest_efficiency(renyis):
-    """renyi picks a step of the greatest efficiency."""
-    pick = picked(make_steps([1.0] * len(renyis), renyis=renyis))["renyi"]
-    assert renyis[pick.index] == max(renyis)
-
-
-@given(st.lists(st.integers(1, 100), min_size=1, max_size=9))
-@FEW
-def test_tokens_picks_the_fewest(n_pieces):
-    """tokens picks a step with the fewest tokens."""
-    pick = picked(make_steps([1.0] * len(n_pieces), n_pieces=n_pieces))["tokens"]
-    assert n_pieces[pick.index] == min(n_pieces)
 
 
 def test_fixed_is_what_was_asked():

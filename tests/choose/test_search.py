@@ -22,7 +22,6 @@ from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError, VoltError
 from volt.learn.bpe import learn_bpe, replay_bpe
 from volt.learn.candidates import Candidates
-from volt.text.special_tokens import SpecialTokens
 
 FEW = settings(deadline=None, max_examples=examples(40))
 MARKERS = ["suffix", "prefix", "none"]
@@ -116,18 +115,6 @@ def test_a_search_is_consistent():
         assert result.vocabulary.merges == tuple(candidates.merges[: candidates.merges_at(result.best.size)])
         assert result.vocabulary.provenance["signature"] == result.signature
         assert f"select:{rule}" in result.signature
-
-
-@pytest.mark.parametrize("spelling", ["fixed:{}", "fixed:0{}", "fixed:00{}"])
-def test_any_spelling_of_a_fixed_size(spelling):
-    """fixed:0150 is 150, or refused; never a crash."""
-    candidates = learned()
-    size = candidates.n_atoms + 9
-    try:
-        result = search(candidates, sizes=[size - 1, size + 1], select=spelling.format(size))
-    except VoltError:
-        return
-    assert result.best.size == size
 
 
 def test_an_edge_is_warned_of():
@@ -240,39 +227,6 @@ def test_a_tiny_corpus_and_bad_convergence_are_warned_of():
     assert any("tiny corpus" in text for text in search(candidates).warnings)
     parameters = SearchParameters(max_iters=1, threshold=1e-12)
     assert any("did not converge" in text for text in search(candidates, parameters=parameters).warnings)
-
-
-def test_large_counts_are_exact():
-    """Counts beyond 32 bits, and beyond what doubles hold exactly, come out exactly."""
-    words = {word: count * 2**40 + 1 for word, count in WORDS.items()}
-    assert_counts_are_exact(search(learned(words, 100)))
-
-
-def test_the_signature_tells_searches_apart():
-    """What changes the result changes the signature: corpus, merges, marker, sizes, rule, parameters."""
-    candidates = learned()
-    sizes = [candidates.n_atoms + k for k in (0, 10, 20)]
-    results = [
-        search(candidates, sizes=sizes),
-        search(candidates, sizes=sizes[:2]),
-        search(candidates, sizes=sizes, select="muv"),
-        search(candidates, sizes=sizes, parameters=SearchParameters(min_share=0.5)),
-        search(learned(n_merges=100), sizes=sizes),
-        search(learned({**WORDS, "new": 1}), sizes=[size + 1 for size in sizes]),
-        search(learned(marker="prefix")),
-    ]
-    assert len({result.signature for result in results}) == len(results)
-    assert search(candidates, sizes=sizes).signature == results[0].signature
-
-
-def test_special_tokens_reach_the_vocabulary():
-    """special and byte_fallback are those of the vocabulary; sizes do not count them."""
-    special = SpecialTokens(user=("<url>",))
-    result = search(learned(), special=special, byte_fallback=True)
-    assert result.vocabulary.special == special
-    assert result.vocabulary.byte_fallback
-    assert len(result.vocabulary.pieces) >= result.vocabulary.size + 5 + 256
-    assert Encoder(result.vocabulary).encode("x<url>")[1] == "<url>"
 
 
 @pytest.mark.slow

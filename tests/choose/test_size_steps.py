@@ -159,15 +159,6 @@ def test_min_share_decides_what_is_kept(words, marker):
         assert all((b <= a).all() for a, b in zip(more, fewer, strict=True))
 
 
-def test_tokens_that_no_longer_occur_are_dropped():
-    """A token whose count has fallen to 0, once a longer one has swallowed it, is scaffolding, unless it is an atom."""
-    candidates = learned(words={"abc": 9, "abd": 1})
-    (step,) = size_steps(candidates, [candidates.n_tokens])
-    counts = candidates.counts_at(step.size)
-    assert (counts == 0)[candidates.n_atoms :].any()
-    assert not step.kept[candidates.n_atoms :][counts[candidates.n_atoms :] == 0].any()
-
-
 def test_a_size_starts_where_the_one_before_ended():
     """A size that differs little from the one before takes fewer iterations than by itself."""
     candidates = learned()
@@ -175,17 +166,6 @@ def test_a_size_starts_where_the_one_before_ended():
     _, after = size_steps(candidates, [size - 1, size])
     [alone] = size_steps(candidates, [size])
     assert after.n_iters < alone.n_iters
-
-
-def test_earlier_sizes_change_nothing():
-    """A size is measured alike whether it comes first or after others, up to the solver's threshold."""
-    candidates = learned()
-    sizes = some_sizes(candidates)
-    together = [*size_steps(candidates, sizes, parameters=EXACT)]
-    alone = [next(size_steps(candidates, [size], parameters=EXACT)) for size in sizes]
-    for a, b in zip(together, alone, strict=True):
-        assert a.transport_entropy == pytest.approx(b.transport_entropy, rel=1e-9)
-        assert (a.kept == b.kept).all()
 
 
 @pytest.mark.parametrize("marker", MARKERS)
@@ -201,25 +181,6 @@ def test_costs_and_masses(marker):
     for j, token in enumerate(candidates.tokens):
         stored = costs.data[costs.indptr[j] : costs.indptr[j + 1]]
         assert stored == pytest.approx(np.log(naive.token_length(token, marker)))
-
-
-def test_a_transport_that_does_not_converge_says_so():
-    """With one iteration the step is not converged and has a remedy; converged steps have none."""
-    candidates = learned()
-    (step,) = size_steps(candidates, [candidates.n_tokens], parameters=SearchParameters(max_iters=1, threshold=1e-12))
-    assert not step.converged
-    assert step.remedy
-    (step,) = size_steps(candidates, [candidates.n_tokens])
-    assert step.converged
-    assert not step.remedy
-
-
-def test_progress():
-    """report is called with the number of sizes done, once for each."""
-    candidates, seen = learned(), []
-    sizes = some_sizes(candidates)
-    assert len([*size_steps(candidates, sizes, report=seen.append)]) == len(sizes)
-    assert seen == [*range(1, len(sizes) + 1)]
 
 
 @pytest.mark.parametrize(
@@ -247,12 +208,3 @@ def test_impossible_parameters_are_refused(field):
     with pytest.raises(ConfigError) as caught:
         SearchParameters(**field)
     assert next(iter(field)) in str(caught.value)
-
-
-def test_the_signature_tells_parameters_apart():
-    """Each parameter that changes results changes the signature."""
-    changes = [
-        {}, {"length": "occurrence"}, {"mass": "characters"}, {"epsilon": 0.5}, {"row_tau": 0.5},
-        {"column_tau": 1.0}, {"min_share": 0.1}, {"solver": "pot"},
-    ]  # fmt: skip
-    assert len({SearchParameters(**change).signature for change in changes}) == len(changes)

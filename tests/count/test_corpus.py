@@ -19,7 +19,7 @@ from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.count import counting, word_counts
+from volt.count import counting
 from volt.count.corpus import count_words
 from volt.errors import VoltError
 from volt.text.normalizer import Normalizer
@@ -79,7 +79,8 @@ def test_counting_is_counting(
 
 
 @pytest.mark.parametrize(
-    "pretokenizer", ["unicode", "gpt2", "metaspace", "metaspace-runs", "metaspace-line", r"regex:\w"]
+    "pretokenizer",
+    ["whitespace", "unicode", "gpt2", "metaspace", "metaspace-runs", "metaspace-line", r"regex:\w"],
 )
 @pytest.mark.parametrize("normalizer", ["none", "nfkc+lowercase"])
 @given(part=lines, block_size=st.integers(1, 60))
@@ -97,34 +98,12 @@ def test_counting_is_splitting(
         assert pairs(counts) == expected
 
 
-@given(part=lines)
-@settings(max_examples=examples(50))
-def test_normalised_whitespace_counts(folder: Path, part: list[str]) -> None:
-    """Cutting at ASCII white space before normalising changes nothing."""
-    normalize = Normalizer.parse("nfkc+lowercase").normalize
-    expected = Counter(word for text in part for word in normalize(text).split())
-    path = folder / "text"
-    path.write_bytes("".join(f"{text}\n" for text in part).encode())
-    if expected:
-        assert pairs(count_words(path, normalizer="nfkc+lowercase")) == expected
-
-
 def test_min_count_drops_rare_words(write: Callable[[str, str], Path]) -> None:
     """min_count(n) keeps what occurs n times, in both of its forms."""
     path = write("a", "x x y\n")
     assert count_words(path, min_count=2) == count_words(path).min_count(2)
     assert count_words(path, min_count=2).words == ["x"]
     error_text("no word occurs 3 times, of 3 in all; lower min_count", path, min_count=3)
-
-
-def test_many_parts_are_compacted(write: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Summing partial tables early or late gives the same counts."""
-    path = write("a", "".join(f"{i % 7} {i}\n" for i in range(300)))
-    expected = count_words(path)
-    monkeypatch.setattr(word_counts, "_COMPACT_ROWS", 10)
-    assert count_words(path, block_size=1) == expected
-    monkeypatch.setattr(word_counts, "_COMPACT_PARTS", 3)
-    assert count_words(path, block_size=1) == expected
 
 
 def test_the_map_is_injected(write: Callable[[str, str], Path]) -> None:
@@ -135,16 +114,6 @@ def test_the_map_is_injected(write: Callable[[str, str], Path]) -> None:
     assert counts == count_words(paths) == count_words(paths[0].parent)
     assert pickle.loads(pickle.dumps(counts)) == counts
     assert count_words(paths, map=lambda f, xs: map(pickle.loads(pickle.dumps(f)), xs)) == counts
-
-
-def test_progress_reaches_the_end(write: Callable[[str, bytes], Path]) -> None:
-    """progress hears of every block and ends at the size of the file on disk."""
-    path = write("a.gz", gzip.compress(b"".join(b"%d\n" % i for i in range(50_000))))
-    heard: list[tuple[str, int, int | None]] = []
-    count_words(path, block_size=1_000, progress=lambda *news: heard.append(news))
-    size = path.stat().st_size
-    assert heard[-1] == (str(path), size, size)
-    assert len(heard) > 2
 
 
 def test_stdin_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,38 +54,23 @@ def test_the_commonest_characters_stay_as_few_as_make_up_the_share(words, share)
     assert found.n_left_out <= (1 - share) * total + 1e-9
 
 
-@pytest.mark.parametrize("share", [0.98, 0.985, 0.99, 0.995])
-def test_sentencepiece_leaves_out_the_same(share, tmp_path):
-    """The characters of a model that sentencepiece trains with the same share (at least 0.98) of these lines, and ▁."""
-    sentencepiece = pytest.importorskip("sentencepiece")
-    counts = WordCounts.from_pairs(WORDS)
-    found = coverage_of(counts, share)
-    assert found is not None
-    kept = set("".join(WORDS)) - set(found.left_out)
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(LINES), model_prefix=str(tmp_path / "spm"), model_type="bpe",
-        vocab_size=len(kept) + 4, character_coverage=share, normalization_rule_name="identity", minloglevel=2,
-    )  # fmt: skip
-    model = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "spm.model"))
-    theirs = {model.id_to_piece(number) for number in range(3, model.get_piece_size())}
-    assert theirs == kept | {"▁"}
-
-
-def test_sentencepiece_leaves_out_the_same_of_a_real_text(lines, tmp_path):
-    """The same on lines of Cantonese and German, in campaigns 5,000, with its usual share."""
+def test_sentencepiece_leaves_out_the_same(lines, tmp_path):
+    """The characters of a model that sentencepiece trains with the same share (at least 0.98), and ▁; also of lines of
+    Cantonese and German, in campaigns 5,000, with its usual share."""
     sentencepiece = pytest.importorskip("sentencepiece")
     texts = [*lines("ted/Cantonese.txt.gz", 2_500), *lines("multi30k/train.de.gz", 2_500)]
     texts = [" ".join(text.split()) for text in texts if "\u2581" not in text]
-    words = Counter(word for text in texts for word in text.split())
-    found = coverage_of(WordCounts.from_pairs(words), 0.9995)
-    assert found is not None
-    kept = set("".join(words)) - set(found.left_out)
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(texts), model_prefix=str(tmp_path / "spm"), model_type="bpe",
-        vocab_size=len(kept) + 4, character_coverage=0.9995, normalization_rule_name="identity", minloglevel=2,
-    )  # fmt: skip
-    model = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "spm.model"))
-    assert {model.id_to_piece(number) for number in range(3, model.get_piece_size())} == kept | {"▁"}
+    for share, some in ((0.98, LINES), (0.985, LINES), (0.99, LINES), (0.995, LINES), (0.9995, texts)):
+        words = Counter(word for text in some for word in text.split())
+        found = coverage_of(WordCounts.from_pairs(words), share)
+        assert found is not None
+        kept = set("".join(words)) - set(found.left_out)
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(some), model_prefix=str(tmp_path / "spm"), model_type="bpe",
+            vocab_size=len(kept) + 4, character_coverage=share, normalization_rule_name="identity", minloglevel=2,
+        )  # fmt: skip
+        model = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "spm.model"))
+        assert {model.id_to_piece(number) for number in range(3, model.get_piece_size())} == kept | {"▁"}
     assert len(found.left_out) > (20 if DRAWS_ALL else 5)
 
 

@@ -80,21 +80,6 @@ def test_every_line_is_in_one_range(path: Path, data: bytes, cuts: list[int], bl
     assert sum(block.n_lines for block in blocks) == len(data.removeprefix(MARK).splitlines()) or b"\r" in data
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
-def test_files_are_cut_by_their_size_alone(tmp_path: Path, size: int) -> None:
-    """Ranges follow each other without a gap; none is longer than asked for; what is no larger stays whole."""
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"low lower\n" * 5)
-    found = ranges_of(str(path), size=size)
-    if size >= 50:
-        assert found == []
-        assert shards_of([str(path)], size=size) == [str(path)]
-        return
-    assert [part.start for part in found] == list(range(0, 50, size))
-    assert [part.stop for part in found] == [*(part.start for part in found[1:]), 50]
-    assert max(map(len, found)) == size
-
-
 def test_what_is_packed_or_no_file_stays_whole(tmp_path: Path) -> None:
     """Compressed files, tables of Parquet, stdin and what is not there are not cut."""
     packed, table, missing = (tmp_path / name for name in ("a.gz", "a.parquet", "none"))

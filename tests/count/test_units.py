@@ -90,18 +90,6 @@ def test_counts_by_units_are_those_of_lines(
     assert found == expected
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_white_space_in_all_orders(name: str) -> None:
-    """Runs of white space of every kind, between letters, signs and digits, and at both ends of lines."""
-    rng, kinds = (
-        random.Random(5),
-        ["a", "B2", "é", "!;", " ", "  ", "\t", "\r", "\x0b", "\xa0", "\u3000", "\x85", "▁", "'s"],
-    )
-    texts = ["".join(rng.choices(kinds, k=6)) for _ in range(200)]
-    data = "".join(f"{text}\n" for text in texts).encode()
-    assert by_units(name, data) == cut_by_lines(name, [text.removesuffix("\r") for text in texts])
-
-
 @pytest.mark.parametrize("name", ["metaspace-line", "split:[0-9]", r"regex:\d|.+"])
 def test_what_depends_on_whole_lines_is_not_counted_so(name: str) -> None:
     """Where a word may go on over a space, there are no units."""

@@ -131,18 +131,3 @@ def test_what_is_made_of_a_table_is_checked(
     """A sum past 64 bits never wraps, and no number of what was read is below 0."""
     with pytest.raises(error, match=message):
         WordCounts(pl.DataFrame(table), **numbers)
-
-
-def test_the_largest_sum_is_taken() -> None:
-    """And a sum of counts beyond it is refused."""
-    whole = WordCounts(pl.DataFrame({"word": ["a", "b"], "count": [2**62, 2**62 - 1]}))
-    assert whole.total == 2**63 - 1
-    with pytest.raises(CorpusError, match="more than 64 bits can store; scale them down"):
-        _ = whole + WordCounts.from_pairs({"a": 1})
-
-
-def test_counts_without_words_add_what_they_left_out() -> None:
-    """Counts of which every word was left out still add the number of its occurrences."""
-    empty, other = WordCounts.from_pairs({"ab": 1}).min_count(2), WordCounts.from_pairs({"cd": 5})
-    assert (empty + other).n_left_out == 1
-    assert empty + other == other + empty

@@ -93,17 +93,6 @@ def test_a_full_disk_is_an_output_error(tmp_path, monkeypatch, when):
     assert names(tmp_path) == ["a"]
 
 
-def test_places_that_cannot_be_written_to_are_named(tmp_path):
-    """A missing folder, a file in its place, and a folder in the file's place are OutputErrors with the path."""
-    (tmp_path / "file").write_bytes(b"old")
-    (tmp_path / "folder").mkdir()
-    for path in (tmp_path / "none" / "a", tmp_path / "file" / "a", tmp_path / "folder", tmp_path / ("x" * 300)):
-        with pytest.raises(OutputError) as caught, write_atomic(path):
-            pass
-        assert str(path) in str(caught.value)
-    assert names(tmp_path) == ["file", "folder"]
-
-
 def test_modes(tmp_path):
     """A new file gets the mode that open() would give; a replaced one keeps its own."""
     new, plain, old = tmp_path / "new", tmp_path / "plain", tmp_path / "old"
@@ -181,14 +170,6 @@ def test_a_folder_is_made_or_named(tmp_path):
     for place, parents in ((tmp_path / "a" / "b" / "file", True), (tmp_path / "none" / "b", False)):
         with pytest.raises(OutputError, match=f"{place}: cannot be made: .*; choose another place"):
             make_folder(place, parents=parents)
-
-
-def test_relative_paths(tmp_path, monkeypatch):
-    """A bare name is a file in the current folder."""
-    monkeypatch.chdir(tmp_path)
-    with write_atomic("a") as file:
-        file.write(b"x")
-    assert names(tmp_path) == ["a"]
 
 
 def put(path: Path | str, data: bytes) -> None:

@@ -158,14 +158,6 @@ def test_what_cannot_be_opened_is_reported(tmp_path: Path) -> None:
         joined(tmp_path, block_size=0)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read all")
-def test_permission_is_reported(tmp_path: Path) -> None:
-    """An unreadable file is a CorpusError."""
-    (tmp_path / "a").touch(mode=0)
-    with pytest.raises(CorpusError, match="Permission denied"):
-        joined(tmp_path / "a")
-
-
 def test_a_failing_disk_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """An error while reading is a CorpusError that names the file."""
 

@@ -87,17 +87,6 @@ def test_names_are_printed_safely(folder, name):
         str(caught.value).encode()
 
 
-def test_thousands_of_empty_files(folder):
-    """Empty files are a corpus without words; one that is not among them is found."""
-    Path("many").mkdir()
-    for number in range(300):
-        Path(f"many/{number}").touch()
-    with pytest.raises(CorpusError, match="and 297 more: no words in 0 lines"):
-        count_words("many")
-    Path("many/7").write_text("low")
-    assert count_words("many").words == ["low"]
-
-
 def test_a_folder_that_cannot_be_read_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder below the one that is named is not passed over in silence."""
     (tmp_path / "closed").mkdir()

@@ -66,8 +66,8 @@ def muv(entropies: Floats, sizes: Longs) -> Floats:
 
 def knee(entropies: Floats, sizes: Longs) -> int:
     """Return the index where the entropy lies farthest below the straight line from the first size to the last."""
-    position = (sizes - sizes[0]) / max(1, sizes[-1] - sizes[0])
-    return int(np.argmax(entropies[0] + position * (entropies[-1] - entropies[0]) - entropies))
+    slope = (entropies[-1] - entropies[0]) / max(1, sizes[-1] - sizes[0])
+    return int(np.argmax(slope * sizes - entropies))
 
 
 def f95(counts: Numbers) -> float:

@@ -117,7 +117,7 @@ class ExactCurve:
         within = slice(low - smallest, high + 1 - smallest)
         size = low + knee(self.curve.entropies[within], self.curve.sizes[within])
         why = f"the entropy lies farthest below the straight line from {low:,} to {high:,} tokens"
-        return RuleReading(size, why, high < KNEE_RANGE[1] and self.candidates.left != 0)
+        return RuleReading(size, why, high < KNEE_RANGE[1] and bool(self.candidates.left != 0))
 
     def _types(self, least: int) -> Longs:
         first = self._first
@@ -148,7 +148,7 @@ class ExactCurve:
         enough = (often >= np.ceil(share * n_types)) & (n_types > 0)
         faded = np.flatnonzero(~enough & (self._merges_at >= self._faded(least)))
         enough = enough[: faded[0]] if len(faded) else enough
-        undecided = not len(faded) and self.candidates.left != 0
+        undecided = not len(faded) and bool(self.candidates.left != 0)
         if enough.any():
             index, why = np.flatnonzero(enough)[-1], f"the largest size at which {which} occur {least} times or more"
             undecided &= bool(enough[-1])
