@@ -10,13 +10,12 @@ from dataclasses import fields
 from itertools import chain, product
 from pathlib import Path
 from pydoc_data.topics import topics
-from typing import Any, get_args, get_type_hints
+from typing import get_args, get_type_hints
 
 import pytest
-from commands import VOLT, Run, status_of
+from commands import VOLT, Run, all_commands, status_of
 from drawn import in_turns
 from shell import run_line
-from typer.main import get_command
 
 from volt.choose.size_steps import SearchParameters
 from volt.encode.files import Output
@@ -25,17 +24,11 @@ from volt.formats.registry import FORMATS
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt_cli import options
-from volt_cli.app import app
 from volt_cli.command_help import EXAMPLES
 from volt_cli.encode import encode
 from volt_cli.search_sources import NamedSourceOptions
 
-TREE: Any = get_command(app)
-COMMANDS: dict[str, Any] = {
-    "volt": TREE,
-    **TREE.commands,
-    **{f"stream {name}": command for name, command in TREE.commands["stream"].commands.items()},
-}
+COMMANDS = all_commands()
 
 
 def arguments(command: str) -> list[str]:
