@@ -61,7 +61,7 @@ LINES = {
         "stream batches stream.yaml -n 6 --every 3", "stream batches stream.yaml -n 6 --state b.json -q",
         "stream batches stream.yaml -n 1 --state b.json --resume",
     ],
-    "stream batches --world": ["stream batches stream.yaml -n 2 --world 2 --json"],
+    "stream batches --world": ["stream batches stream.yaml -n 4 --world 2 --every 2 --json"],
     "stream example": ["stream example"],
     "stream debug": ["stream debug tasks.yaml --lines 2", "stream debug tasks.yaml --lines 1 --json"],
     "stream vocabulary": ["stream vocabulary tasks.yaml --lines 20",

@@ -136,12 +136,14 @@ def test_the_command_line_offers_what_the_library_offers() -> None:
         ("volt stream tr", ["trace"]),
     ],
 )
-def test_bash_is_offered_commands_options_and_values(typed: str, offered: list[str]) -> None:
+def test_bash_is_offered_commands_options_and_values(
+    typed: str, offered: list[str], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What bash asks for when TAB is pressed is answered with what can stand there."""
-    names = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
-    asked = {**os.environ, **names, "_VOLT_COMPLETE": "complete_bash"}
-    done = subprocess.run(VOLT, env=asked, capture_output=True, text=True, timeout=60)
-    assert done.stdout.split() == offered, done.stderr
+    monkeypatch.setenv("COMP_WORDS", typed)
+    monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
+    monkeypatch.setenv("_VOLT_COMPLETE", "complete_bash")
+    assert run().stdout.decode().split() == offered
 
 
 def test_completion_is_installed_for_bash(tmp_path: Path) -> None:

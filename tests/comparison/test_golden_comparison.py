@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
-from golden import check
+from golden import check, digest
 
 from volt.choose.scaling_law import LanguageModel
 from volt.choose.search import search
 from volt.choose.size_steps import SearchParameters
 from volt.comparison.compare import compare
 from volt.comparison.cost import Cost
-from volt.comparison.size_studies import muv_study
+from volt.comparison.library_training import MAX_WORD
+from volt.comparison.measures import MOST_UNKNOWN
+from volt.comparison.page.charts import specifications
+from volt.comparison.size_studies import CURVE_POINTS, FLOORS, GRID, GRID_STEP, muv_study
 from volt.comparison.tables import FORMS, pick_table, report_tables, source_tables
+from volt.comparison.texts import N_SAMPLES, SAMPLE_LENGTHS, UNSEEN_SHARE
 from volt.learn.bpe import learn_bpe
 
 TEXTS = {
@@ -51,11 +56,13 @@ def test_tables_and_data_are_the_stored_ones() -> None:
     data = timeless(found.as_data())
     tables = {
         table.name: [
-            " | ".join(column.label for column in table.columns),
+            " | ".join(column.head for column in table.columns),
             *(" | ".join(cell.text for cell in row) for row in table.rows),
         ]
         for table in (pick_table(data), *report_tables(data), *source_tables(data))
     }
+    charts = {name: digest(json.dumps(spec["datasets"]).encode()) for name, spec in specifications(data).items()}
+    check("comparison charts", charts)
     check("comparison tables", tables)
     check(
         "comparison data",
@@ -88,7 +95,9 @@ def _row(row: dict[str, Any]) -> str:
     return " | ".join(f"{value:.5g}" if isinstance(value, float) else str(value) for value in row.values())
 
 
-def test_numbers_are_written_by_their_forms() -> None:
-    """Rounding, thousands and signs, at the limits of each form."""
+def test_numbers_are_written_by_their_forms_and_limits_stay() -> None:
+    """Rounding, thousands and signs, at the limits of each form; sizes and shares where sentences and samples begin."""
     values = (0, 1, -1, 0.0009994, 0.001, 0.5, 99.95, 100, 1234.5, 1e-7, 12_345_678)
+    limits = (GRID, FLOORS, GRID_STEP, CURVE_POINTS, SAMPLE_LENGTHS, N_SAMPLES, UNSEEN_SHARE, MOST_UNKNOWN, MAX_WORD)
+    check("comparison limits", list(map(str, limits)))
     check("comparison forms", {name: " | ".join(map(form, values)) for name, form in FORMS.items()})
