@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,14 @@ def executed(path: Path) -> Any:
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs = joined(cell.outputs)
+    notebook.metadata.sources = digest(notebook)
     return notebook
+
+
+def digest(notebook: Any) -> str:
+    """Identify the sources of the code cells. It is stored with the outputs."""
+    sources = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    return sha256("\0".join(sources).encode()).hexdigest()[:16]
 
 
 def joined(outputs: list[Any]) -> list[Any]:

@@ -6,6 +6,7 @@ import io
 import re
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,13 +42,21 @@ def status_of(arguments: Sequence[object], *, stdin: bytes | None = None) -> int
     return int(ended.value.code or 0)
 
 
-def options_of(arguments: Sequence[object]) -> set[str]:
-    """The options of the command that is run."""
+@cache
+def all_commands() -> dict[str, Any]:
+    """The commands by name; those of streams begin with "stream"."""
     from typer.main import get_command
 
     from volt_cli.app import app
 
-    command: Any = get_command(app)
+    tree: Any = get_command(app)
+    of_streams = tree.commands["stream"].commands.items()
+    return {"volt": tree, **tree.commands, **{f"stream {name}": command for name, command in of_streams}}
+
+
+def options_of(arguments: Sequence[object]) -> set[str]:
+    """The options of the command that is run."""
+    command = all_commands()["volt"]
     for argument in map(str, arguments):
         command = getattr(command, "commands", {}).get(argument, command)
     return {"--help", *(name for option in command.params for name in (*option.opts, *option.secondary_opts))}

@@ -91,7 +91,8 @@ def _say(result: Shrunk, summary: dict[str, Any], out: Path, id_map: Path | None
     before, after = summary["pieces_per_line_before"], summary["pieces_per_line"]
     say(f"{before:.2f} pieces a line become {after:.2f}: {after / before - 1:+.1%}")
     if n := summary["scaffolding"]:
-        say(f"note: {n:,} tokens are intermediate and split back; --closed keeps tokens that others are merged from")
+        are = "token is" if n == 1 else "tokens are"
+        say(f"note: {n:,} {are} intermediate and split back; --closed keeps tokens that others are merged from")
     n_ids, n_merges = len(result.new_ids), len(result.vocabulary.merges)
     say_written(out, f"{summary['ids']:,} ids of {n_ids:,}, {n_merges:,} merges")
     if id_map is not None:

@@ -123,8 +123,10 @@ def test_what_cannot_be_made_is_a_warning(run: Run) -> None:
     assert "bpe 40" in done.stdout
 
 
-def test_the_page_and_the_charts_are_written(run: Run) -> None:
-    """-o writes one HTML page, --plots a folder of pictures; both are named on stderr."""
+def test_the_page_and_the_charts_are_written(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """-o writes one HTML page, --plots a folder of pictures; both are named on stderr. tests/comparison draws them."""
+    monkeypatch.setattr("vl_convert.vegalite_to_png", lambda *_, **__: b"a picture")
+    monkeypatch.setattr("vl_convert.vegalite_to_svg", lambda *_, **__: "a picture")
     done = run("a.en", "a.xx", *OURS, "-o", "r.html", "--plots", "plots")
     assert Path("r.html").read_bytes().lower().startswith(b"<!doctype html>")
     assert {path.suffix for path in Path("plots").iterdir()} == {".png", ".svg"}

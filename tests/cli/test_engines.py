@@ -14,10 +14,10 @@ from places import ROOT
 from volt import Vocabulary
 
 
-def message(*arguments: str, without_ray: bool = False) -> tuple[int, str]:
-    """The exit status and the last line of a command."""
-    start = "import sys; sys.modules['ray'] = None; " if without_ray else "import sys; "
-    code = f"{start}sys.argv = ['volt', *{arguments!r}]; from volt_cli.app import main; main()"
+def without_ray(*arguments: str) -> tuple[int, str]:
+    """The exit status and the last line of a command where Ray is not installed."""
+    code = f"import sys; sys.modules['ray'] = None; sys.argv = ['volt', *{arguments!r}]; import volt_cli.__main__ as v"
+    code += "; v.main()"
     environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
     return done.returncode, done.stderr.splitlines()[-1]
@@ -33,13 +33,13 @@ def text(tmp_path: Path) -> str:
 def test_a_missing_library_is_named_with_its_extra(text: str) -> None:
     """One line, with the command that installs it."""
     expected = (1, "error ray is not installed; pip install 'volt-vocab[ray]'")
-    assert message("search", text, "--engine", "ray", without_ray=True) == expected
+    assert without_ray("search", text, "--engine", "ray") == expected
 
 
-def test_an_address_needs_the_engine(text: str) -> None:
+def test_an_address_needs_the_engine(run: Run) -> None:
     """It would be passed over in silence."""
-    expected = (2, "error --address names a cluster of Ray; add --engine ray")
-    assert message("search", text, "--address", "auto", without_ray=True) == expected
+    message = run("search", "corpus.txt", "--address", "auto", status=2).stderr
+    assert message == b"error --address names a cluster of Ray; add --engine ray\n"
 
 
 def test_what_workers_cannot_do_is_refused(text: str, tmp_path: Path, run: Run) -> None:

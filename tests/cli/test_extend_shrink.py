@@ -44,50 +44,27 @@ def test_a_vocabulary_grows_and_shrinks_again(run: Run, model: str, tmp_path) ->
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--level", "bytes"], "--level and --extend: words are made as MODEL makes them; remove one"),
-        (["--special", "<x>"], "--special and --extend: MODEL keeps its special tokens; remove one"),
-        (["--coverage", "0.9"], "--coverage SHARE and --extend: give --new-atoms leave; remove one"),
-        (["--marker", "none"], "--marker and --extend"),
-        (["-o", "old.volt"], "old.volt: would be written over old.volt, which is read"),
-        (["--sizes", "1:9:1"], "size 1 is below the "),
+        ("--level bytes", "--level and --extend: words are made as MODEL makes them; remove one"),
+        ("--special <x>", "--special and --extend: MODEL keeps its special tokens; remove one"),
+        ("--coverage 0.9", "--coverage SHARE and --extend: give --new-atoms leave; remove one"),
+        ("--marker none", "--marker and --extend"),
+        ("-o old.volt", "old.volt: would be written over old.volt, which is read"),
+        ("--sizes 1:9:1", "size 1 is below the "),
+        ("--to 10_000 -o a.volt", "to is 10,000, but the vocabulary has "),
+        ("--to 1 -o a.volt", "ids must remain: 4 special tokens"),
+        ("--to 20 -o old.volt", "old.volt: would be written over old.volt, which is read"),
+        ("--to 20 -o a.npy --map a.npy", "a.npy: would be written over a.npy, which is written too"),
+        ("--to 20 -o a.volt --map a.txt", "--map a.txt: has an unknown format; end its name with .npy"),
+        ("--to 20 -o - --json", "would both write to stdout"),
     ],
-)  # fmt: skip
-def test_what_extending_leaves_no_choice_of_is_refused(run: Run, model: str, options, message) -> None:
-    """Options that contradict the vocabulary that is extended end in a sentence."""
-    assert (
-        message
-        in run(
-            "search", "corpus.txt", "--extend", model, *options, status=1 if "--sizes" in options else 2
-        ).stderr.decode()
-    )
+)
+def test_what_can_neither_grow_nor_shrink_is_refused(run: Run, model: str, options: str, message: str) -> None:
+    """Options that contradict the vocabulary, sizes out of range and places that collide end in a sentence."""
+    command = ["shrink", model, "--on"] if "--to" in options else ["search", "--extend", model]
+    status = 1 if message.startswith(("to is 10", "ids must", "size 1")) else 2
+    assert message in run(*command, "corpus.txt", *options.split(), status=status).stderr.decode()
 
 
 def test_new_atoms_are_of_extending_alone(run: Run) -> None:
     """--new-atoms without --extend is refused."""
     assert "add --extend MODEL" in run("search", "corpus.txt", "--new-atoms", "add", status=2).stderr.decode()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--to", 10_000, "-o", "a.volt"], "to is 10,000, but the vocabulary has "),
-        (["--to", 1, "-o", "a.volt"], "ids must remain: 4 special tokens"),
-        (["--to", 20, "-o", "old.volt"], "old.volt: would be written over old.volt, which is read"),
-        (["--to", 20, "-o", "a.npy", "--map", "a.npy"], "a.npy: would be written over a.npy, which is written too"),
-        (["--to", 20, "-o", "a.volt", "--map", "a.txt"], "--map a.txt: has an unknown format; end its name with .npy"),
-        (["--to", 20, "-o", "-", "--json"], "would both write to stdout"),
-    ],
-)  # fmt: skip
-def test_what_cannot_shrink_is_refused(run: Run, model: str, options, message) -> None:
-    """Sizes out of range and places that collide end in a sentence."""
-    assert (
-        message
-        in run(
-            "shrink",
-            model,
-            "--on",
-            "corpus.txt",
-            *options,
-            status=1 if message.startswith(("to is 10", "ids must")) else 2,
-        ).stderr.decode()
-    )

@@ -10,13 +10,12 @@ from dataclasses import fields
 from itertools import chain, product
 from pathlib import Path
 from pydoc_data.topics import topics
-from typing import Any, get_args, get_type_hints
+from typing import get_args, get_type_hints
 
 import pytest
-from commands import VOLT, Run, status_of
+from commands import VOLT, Run, all_commands, status_of
 from drawn import in_turns
 from shell import run_line
-from typer.main import get_command
 
 from volt.choose.size_steps import SearchParameters
 from volt.encode.files import Output
@@ -25,17 +24,11 @@ from volt.formats.registry import FORMATS
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt_cli import options
-from volt_cli.app import app
 from volt_cli.command_help import EXAMPLES
 from volt_cli.encode import encode
 from volt_cli.search_sources import NamedSourceOptions
 
-TREE: Any = get_command(app)
-COMMANDS: dict[str, Any] = {
-    "volt": TREE,
-    **TREE.commands,
-    **{f"stream {name}": command for name, command in TREE.commands["stream"].commands.items()},
-}
+COMMANDS = all_commands()
 
 
 def arguments(command: str) -> list[str]:
@@ -143,12 +136,14 @@ def test_the_command_line_offers_what_the_library_offers() -> None:
         ("volt stream tr", ["trace"]),
     ],
 )
-def test_bash_is_offered_commands_options_and_values(typed: str, offered: list[str]) -> None:
+def test_bash_is_offered_commands_options_and_values(
+    typed: str, offered: list[str], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What bash asks for when TAB is pressed is answered with what can stand there."""
-    names = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
-    asked = {**os.environ, **names, "_VOLT_COMPLETE": "complete_bash"}
-    done = subprocess.run(VOLT, env=asked, capture_output=True, text=True, timeout=60)
-    assert done.stdout.split() == offered, done.stderr
+    monkeypatch.setenv("COMP_WORDS", typed)
+    monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
+    monkeypatch.setenv("_VOLT_COMPLETE", "complete_bash")
+    assert run().stdout.decode().split() == offered
 
 
 def test_completion_is_installed_for_bash(tmp_path: Path) -> None:

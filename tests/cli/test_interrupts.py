@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
 from commands import VOLT
+from drawn import in_turns
 
 from volt.vocabulary import Vocabulary
 
@@ -22,13 +24,11 @@ class Interrupts:
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupts())
 """
+MODULES = ("typer", "volt_cli.search", "volt_cli.stream.commands", "numba", "volt.encode.encoder")
 SCRIPT = [sys.executable, "-c", "from volt_cli.start import main; main()"]
 
 
-@pytest.mark.parametrize("command", [VOLT, SCRIPT], ids=["module", "script"])
-@pytest.mark.parametrize(
-    "module", ["typer", "volt_cli.search", "volt_cli.stream.commands", "numba", "volt.encode.encoder"]
-)
+@pytest.mark.parametrize(("module", "command"), in_turns(product(MODULES, [VOLT, SCRIPT]), 2))
 def test_an_interrupted_import_prints_no_traceback(command: list[str], module: str, tmp_path: Path) -> None:
     """Whatever is being imported: of the command line before it can report it, or of a command."""
     (tmp_path / "sitecustomize.py").write_text(HOOK)

@@ -15,20 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import VOLT, Run, listed
+from commands import VOLT, Run, all_commands, listed
 from named_pipes import pipe
 from stream_commands import DEADLINE, wait_for
-from typer.main import get_command
 
 from volt.errors import ConfigError
 from volt.vocabulary import Vocabulary
-from volt_cli.app import app
 
-TREE: Any = get_command(app)
-COMMANDS: dict[str, Any] = {
-    **{name: command for name, command in TREE.commands.items() if name != "stream"},
-    **{f"stream {name}": command for name, command in TREE.commands["stream"].commands.items()},
-}
+COMMANDS = {name: command for name, command in all_commands().items() if name not in ("volt", "stream")}
 # What the values of options are called: those that name files, and those that do not.
 FILES = {"FILE", "PLACE", "FOLDER", "CORPUS", "TEXT", "MODEL", "PATH", "CONFIG", "CONFIG|NAME", "SYSTEM", "N|FILE",
          "FILE|N", "STATE"}  # fmt: skip

@@ -212,8 +212,8 @@ def test_faults_of_a_configuration_are_usage_errors(volt_stream: Run, stream_fol
     message = done.stderr.decode()
     assert "stream.yaml:7: sources.one.transforms[1]: unknown transform 'regx'; did you mean regex?" in message
     assert b"--workers" in volt_stream("run", "stream.yaml", "--workers", 1_000_000_000, status=2).stderr
-    for options in (["--limit", -1], ["--state-every", 0]):
-        volt_stream("run", "stream.yaml", *options, status=2)
+    for line in ("run --limit -1", "run --state-every 0", "preview -n 0", "preview --from -1"):
+        volt_stream(*line.split(), "stream.yaml", status=2)
 
 
 def test_files_that_are_probably_a_pair_are_warned_of(volt_stream: Run, stream_folder: Path) -> None:
@@ -228,21 +228,6 @@ def test_files_that_are_probably_a_pair_are_warned_of(volt_stream: Run, stream_f
 
 
 # The other commands
-
-
-def test_preview_shows_every_step(volt_stream: Run) -> None:
-    """preview tells the place of each of the first lines, what was read and what each transform made of it."""
-    message = volt_stream("preview", "stream.yaml", "-n", 12).stdout.decode()
-    lines = expected(12)
-    assert [row.split()[1] for row in message.split("\n") if row.startswith("line ")] == [str(n) for n in range(12)]
-    for line in lines:
-        assert line.replace("\t", "  ⇥  ") in message
-    assert "repeat" in message
-    assert "as it was" in message
-    assert "as it was" not in volt_stream("preview", "stream.yaml", "--changed").stdout.decode()
-    later = volt_stream("preview", "stream.yaml", "-n", 1, "--from", 11).stdout.decode()
-    assert lines[11].replace("\t", "  ⇥  ") in later
-    volt_stream("preview", "stream.yaml", "-n", 0, status=2)
 
 
 def test_trace_finds_the_line_in_its_file(volt_stream: Run, stream_folder: Path) -> None:

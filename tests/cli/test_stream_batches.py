@@ -75,19 +75,6 @@ def test_ranks_have_the_same_number_of_steps(volt_stream: Run, config: Path) -> 
     assert all(f"pairs.tsv:{line}" in done.stdout.decode() for line in (8, 58, 108, 158))
 
 
-def test_it_reports_on_the_way(volt_stream: Run, config: Path) -> None:
-    """After every so many steps, in JSON and in a table; the last line of the table is the sum."""
-    found = error_text(volt_stream, "-n", 10, "--every", 4)
-    assert [one["step"] for one in found["every"]] == [4, 8]
-    assert found["every"][0]["tokens"] < found["every"][1]["tokens"] < found["tokens"]
-    shown = volt_stream("batches", "b.yaml", *SET, "-n", 10, "--every", 5).stdout.decode()
-    words = [line.split() for line in shown.split("\n")]
-    assert words[0] == ["step", "sentences", "tokens", "padding", "longest", "tokens/s"]
-    assert [line[0] for line in words[1:3]] == ["5", "10"]
-    assert words[3] == ["source", "lines", "read", "epochs", "steps", "per", "epoch"]
-    assert f"{found['tokens']:,} without padding" in shown
-
-
 def test_a_state_goes_on(volt_stream: Run, config: Path) -> None:
     """Two runs are one, with other ranks, too; --force writes the state anew, and without either it is kept."""
     whole = error_text(volt_stream, "-n", 12)

@@ -14,11 +14,7 @@ SAME = "sources: {one.tsv: {path: one.tsv, weight: 2}, two.tsv.gz: {path: two.ts
 
 @pytest.mark.parametrize(
     ("command", "behind"),
-    [
-        (("preview",), ("-n", 3, "--seed", 4)),
-        (("trace",), ("--seed", 4)),
-        (("audit",), ("--turns", 50, "--content")),
-    ],
+    [(("preview",), ("-n", 3, "--seed", 4)), (("trace",), ("--seed", 4)), (("audit",), ("--turns", 50, "--content"))],
 )
 def test_a_pipeline_is_shown_as_its_configuration_is(
     volt_stream: Run, stream_folder: Path, command: tuple[str], behind: tuple[object, ...]

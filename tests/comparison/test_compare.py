@@ -177,15 +177,7 @@ def test_what_cannot_be_made_is_reported_and_the_rest_is_made(files, tmp_path, m
         select="fixed:88888",
     )
     message = "\n".join(found.problems)
-    for expected in (
-        "pip install",
-        "bpe:99999",
-        "sizes: this corpus",
-        "fixed:88888",
-        "'el'",
-        "GREEK",
-        "'xx'",
-    ):
+    for expected in ("pip install", "bpe:99999", "sizes: this corpus", "fixed:88888", "'el'", "GREEK", "'xx'"):
         assert expected in message
     assert [system.name for system in found.systems][-1] == "bpe 50"
     assert len(found.systems) == 9

@@ -78,19 +78,6 @@ def test_the_legend_explains_every_brief_measure(data: dict[str, Any]) -> None:
     assert all(f"{column.head}: {column.title}." in table.note for column in table.columns[1:])
 
 
-def test_tables_by_source_show_the_json(data: dict[str, Any]) -> None:
-    """The tables of one measure hold, for every system and source, the value of the JSON."""
-    sources = [source["name"] for source in data["corpus"]["sources"]]
-    tables = {table.name: table for table in report_tables(data)}
-    for key in ("fertility", "continued_word_rate", "parity"):
-        rows = [[cell.value for cell in row] for row in tables[f"{key}-by-source"].rows]
-        assert rows == [
-            [system["name"], *(system["by_source"][name][key] for name in sources)] for system in data["systems"]
-        ]
-    shares = [[cell.value for cell in row[1:]] for row in tables["share-by-source"].rows]
-    assert shares == [[system["shares"][name] for name in sources] for system in data["systems"]]
-
-
 def test_what_serving_costs_is_a_column_where_there_is_a_model() -> None:
     """Tokens per byte are always shown; with a language model each system's operations per byte stand beside them."""
     words = {f"{a}{b}{c}": 5 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}

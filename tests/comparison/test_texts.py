@@ -8,14 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from volt.comparison.texts import (
-    NamedText,
-    are_aligned,
-    match_names,
-    read_sources,
-    sample_lines,
-    unseen_characters,
-)
+from volt.comparison.texts import NamedText, are_aligned, match_names, read_sources, sample_lines, unseen_characters
 from volt.count.file_arguments import source_paths
 from volt.count.word_counts import WordCounts
 from volt.errors import ConfigError, CorpusError

@@ -70,7 +70,7 @@ def learn_bpe(
     parts, replaced, left = learn_merges(words, atoms, final, *limits, marker=marker, report=report)
     steps, results = np.arange(len(parts)), np.arange(len(atoms), len(atoms) + len(parts), dtype=np.int32)
     changes = Replacements(steps, steps, replaced)
-    return _candidates(counts, words, atoms, parts, results, changes, marker, left=left, coverage=covered)
+    return _candidates(counts, words, atoms, parts, results, changes, marker, left=int(left), coverage=covered)
 
 
 def checked_limits(n_merges: int | None, min_pair_count: int) -> tuple[int | None, int]:

@@ -1,0 +1,103 @@
+"""Figures of a comparison of small texts, as a report shows them: they must not change unnoticed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from golden import check, digest
+
+from volt.choose.scaling_law import LanguageModel
+from volt.choose.search import search
+from volt.choose.size_steps import SearchParameters
+from volt.comparison.compare import compare
+from volt.comparison.cost import Cost
+from volt.comparison.library_training import MAX_WORD
+from volt.comparison.measures import MOST_UNKNOWN
+from volt.comparison.page.charts import specifications
+from volt.comparison.size_studies import CURVE_POINTS, FLOORS, GRID, GRID_STEP, muv_study
+from volt.comparison.tables import FORMS, pick_table, report_tables, source_tables
+from volt.comparison.texts import N_SAMPLES, SAMPLE_LENGTHS, UNSEEN_SHARE
+from volt.learn.bpe import learn_bpe
+
+TEXTS = {
+    "en.txt": "low lower lowest\nnew newer newest\nwide wider widest\nlow new wide\n",
+    "xx.txt": "wol rewol tsewol\nwen rewen tsewen\nediw rediw tsediw\nwol wen zzz\n",
+    "test.txt": "low wester lowest\nwest new wide\n",
+}
+SYSTEMS = ("volt muv", "volt fixed:22", "bpe 24", "volt fixed:22, separate")
+
+
+@pytest.fixture
+def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two texts with equally many lines, and a held-out one."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in TEXTS.items():
+        Path(name).write_text(text * 50)
+
+
+def timeless(data: dict[str, Any]) -> dict[str, Any]:
+    """Replace times and memory, which differ from run to run, and leave out rules that pick what others pick."""
+    for row in (*data["systems"], *data["study"]["costs"]):
+        row.update({name: None if row[name] is None else 1_234.5 for name in ("seconds", "memory_mb")})
+    return data | {"systems": [system for system in data["systems"] if system["name"] in SYSTEMS]}
+
+
+@pytest.mark.usefixtures("texts")
+def test_tables_and_data_are_the_stored_ones() -> None:
+    """Every cell of every table, and the data behind the charts, of systems of all kinds that need no library."""
+    found = compare(
+        ["en=en.txt", "xx=xx.txt"], heldout=["en=test.txt"], systems=["bpe:20", "bpe:24", "bpe:20"], sizes=(18, 22, 26),
+        select="fixed:22", temperature=2, separate=True, samples=["low newest", "zoo"], model=LanguageModel(1e9, 2048),
+    )  # fmt: skip
+    data = timeless(found.as_data())
+    tables = {
+        table.name: [
+            " | ".join(column.head for column in table.columns),
+            *(" | ".join(cell.text for cell in row) for row in table.rows),
+        ]
+        for table in (pick_table(data), *report_tables(data), *source_tables(data))
+    }
+    charts = {name: digest(json.dumps(spec["datasets"]).encode()) for name, spec in specifications(data).items()}
+    check("comparison charts", charts)
+    check("comparison tables", tables)
+    check(
+        "comparison data",
+        {
+            "lengths": str([(*row.values(),) for row in data["lengths"]]),
+            "cuts": [str(cuts) for cuts in data["samples"]["cuts"]],
+            "counts": [str(counts) for counts in data["samples"]["counts"]],
+            "tokens": "; ".join(" ".join(map(str, row)) for row in found.tokens.rows()),
+            "problems": data["problems"],
+            "phases": " ".join(data["search"]["seconds"]),
+            "repr": repr(found),
+        },
+    )
+
+
+def test_a_study_is_the_stored_one() -> None:
+    """The grid, the argmaxes of all grids, the curve, and the warnings of a search."""
+    counts = {word: n + 2 for n, word in enumerate("".join(TEXTS.values()).split())}
+    result, cost = search(learn_bpe(counts, 30), sizes=(20, 25, 30)), Cost(2.0, 3.0)
+    study = asdict(muv_study(
+        result, parameters=SearchParameters(), volt_cost=cost, sweep_cost=cost + Cost(1.0, None), grid=(20, 24, 28, 99),
+        grid_step=4,
+    ))  # fmt: skip
+    rows = {name: [_row(row) for row in study[name]] for name in ("grid", "argmaxes", "costs")}
+    curve = {name: " ".join(f"{value:.4g}" for value in column) for name, column in study["curve"].items()}
+    check("comparison study", rows | {"curve": curve, "warnings": study["warnings"]})
+
+
+def _row(row: dict[str, Any]) -> str:
+    return " | ".join(f"{value:.5g}" if isinstance(value, float) else str(value) for value in row.values())
+
+
+def test_numbers_are_written_by_their_forms_and_limits_stay() -> None:
+    """Rounding, thousands and signs, at the limits of each form; sizes and shares where sentences and samples begin."""
+    values = (0, 1, -1, 0.0009994, 0.001, 0.5, 99.95, 100, 1234.5, 1e-7, 12_345_678)
+    limits = (GRID, FLOORS, GRID_STEP, CURVE_POINTS, SAMPLE_LENGTHS, N_SAMPLES, UNSEEN_SHARE, MOST_UNKNOWN, MAX_WORD)
+    check("comparison limits", list(map(str, limits)))
+    check("comparison forms", {name: " | ".join(map(form, values)) for name, form in FORMS.items()})
