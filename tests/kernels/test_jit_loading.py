@@ -91,7 +91,6 @@ def test_a_long_first_call_says_once_that_it_compiles(tmp_path: Path, on_termina
     assert said("0", flags=("-W", "error"), cache="d").count("run `volt warmup`") == on_terminal
 
 
-@compiles
 @pytest.mark.parametrize("alone", [True, False])
 @pytest.mark.parametrize(("function", "given"), [(least, np.array([3, 1])), (same, 1)])
 def test_a_kept_loop_gives_what_the_compiled_one_gave(
@@ -99,14 +98,10 @@ def test_a_kept_loop_gives_what_the_compiled_one_gave(
 ) -> None:
     """Compiled, and loaded by another: the same result; whether numba can be relied on to load by itself or not."""
     monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("numba.core.config.DISABLE_JIT", 0)
     monkeypatch.setattr(jit, "LOADS_ALONE", alone)
     loops: list[Any] = [njit(function), njit(function)]
     for loop in loops:
         jit.keep(loop, allocates=function is least)
     assert [loop(given) for loop in loops] == [function(given)] * 2
     assert [sum(loop.stats.cache_hits.values()) for loop in loops] == [0, 1]
-
-
-def test_the_numba_at_hand_has_what_is_taken_over() -> None:
-    """This numba lets loops be loaded alone; where a new one does not, this test says so."""
-    assert jit.LOADS_ALONE
