@@ -173,7 +173,10 @@ def test_a_signal_ends_a_run_at_once(corpora: Path, tmp_path: Path, ended: signa
     ("given", "message"),
     [
         (["--options", "dropout=much"], "invalid option value: 'dropout=much'"),
-        (["--options", "rows=2"], "rows=2: give NAME=VALUE, with characters, dropout, lr, products, updates as NAME"),
+        (
+            ["--options", "rows=2"],
+            "rows=2: give NAME=VALUE, with characters, width, inner, dropout, lr, products, updates as NAME",
+        ),
         (["--corpora", "de-en"], "no trial has these kinds, corpora and sizes"),
     ],
 )

@@ -72,7 +72,11 @@ def test_words_merge_by_definition(dropout: float, one_by_one: bool) -> None:
     rng = Random(1)
     for _ in range(40):
         merges, n = drawn_merges(rng), rng.choice([1, 2, 3, 5, 8, 9])
-        made, symbols, seed = made_of(merges, one_by_one=one_by_one), rng.choices([0, 0, 1, 2, 3, -5], k=n), rng.getrandbits(62)
+        made, symbols, seed = (
+            made_of(merges, one_by_one=one_by_one),
+            rng.choices([0, 0, 1, 2, 3, -5], k=n),
+            rng.getrandbits(62),
+        )
         for heap in (False, True):
             room, state, chance = apply_bpe.room_of(n), np.array([seed]), Drawn(seed)
             room.word.symbols[1 : n + 1] = symbols
@@ -88,7 +92,9 @@ def test_words_merge_by_definition(dropout: float, one_by_one: bool) -> None:
 def split_back(token: int, kept: list[int], parts: list[int]) -> list[int]:
     if token < 0 or kept[token] or parts[token] < 0:
         return [token]
-    return [piece for side in (parts[token] >> 32, parts[token] & 0xFFFFFFFF) for piece in split_back(side, kept, parts)]
+    return [
+        piece for side in (parts[token] >> 32, parts[token] & 0xFFFFFFFF) for piece in split_back(side, kept, parts)
+    ]
 
 
 def test_words_become_pieces() -> None:
@@ -120,7 +126,10 @@ def test_words_become_pieces() -> None:
         expected = [pieces(word, chance) for word in words]
         assert found.tolist() == sum(expected, [])
         assert found_ends.tolist() == np.cumsum(list(map(len, expected))).tolist()
-        rule, lines = rule._replace(words=no_spellings()), [list(filter(None, words[:2])), [], list(filter(None, words))]
+        rule, lines = (
+            rule._replace(words=no_spellings()),
+            [list(filter(None, words[:2])), [], list(filter(None, words))],
+        )
         atoms = [[2 * s + (i == len(w) - 1) for w in line for i, s in enumerate(w)] for line in lines]
         ends, numbers = np.cumsum(list(map(len, atoms)), dtype=np.int64), np.array([3, 1, 2**40])
         found, found_ends = apply_bpe.encode_sampled(

@@ -11,8 +11,6 @@ from volt.kernels import batching, decode
 from volt.kernels.intrinsics import PADDING
 from volt.kernels.tokens import Types, find_words
 
-NOTHING = np.zeros(0, np.int64)
-
 
 def longs(numbers: object) -> np.ndarray:
     return np.array(numbers, np.int64)
@@ -56,10 +54,7 @@ def test_rows_are_looked_up_and_framed() -> None:
     types = Types(*(np.zeros(n, kind) for n, kind in ((16, np.int64), (8, np.uint64), (9, np.int64), (20, np.uint8))))
     find_words(text(known), longs([0]), longs([len(known)]), types, np.zeros(3, np.int32), longs([0]), state)
     for _ in range(40):
-        lines = [
-            b" " * rng.randint(0, 1) + b"  ".join(rng.choices([*words, b"x", b"ab"], k=rng.randint(0, 3)))
-            for _ in range(3)
-        ]
+        lines = [b"  ".join(rng.choices([*words, b"", b"x", b"ab"], k=rng.randint(0, 3))) for _ in range(3)]
         ids, ends, offsets = np.full(12, -9, np.int32), np.zeros(4, np.int64), np.cumsum([0, *map(len, lines)])
         sizes = longs([*map(len, lines), -1])
         batching.look_up(text(b"".join(lines)), offsets, sizes, types, ids, ends)
@@ -67,12 +62,7 @@ def test_rows_are_looked_up_and_framed() -> None:
         assert ids.tolist() == (sum(expected, []) + [-9] * 12)[:12]
         assert ends.tolist() == np.cumsum(list(map(len, expected))).tolist()
         starts, sizes = longs([3, 0, 5]), longs([rng.randint(0, 3) for _ in range(3)])
-        values = [
-            rng.choices(range(-1, 6), [1, 4, 4, 4, 4, 4, 1], k=8)[i : i + n] for i, n in zip(starts, sizes, strict=True)
-        ]
-        data = np.zeros(9, np.int32)
-        for start, value in zip([3, 0, 5], [values[0], values[1], values[2]], strict=True):
-            data[start : start + len(value)] = value
+        data = np.array(rng.choices(range(-1, 6), [1, 9, 9, 9, 9, 9, 1], k=9), np.int32)
         values = [data[i : i + n].tolist() for i, n in zip(starts, sizes, strict=True)]
         head, tail = ([7] * rng.randint(0, 2), [8, 9][: rng.randint(0, 2)])
         framed = sum(([*head, *value, *tail] for value in values), [])
@@ -90,26 +80,20 @@ def test_rows_are_written_into_batches() -> None:
         ids, offsets = np.array(rng.choices([1, 2, 3], k=sum(sizes)), np.int32), np.cumsum([0, *sizes])
         rows = rng.sample(range(5), n := rng.randint(0, 4))
         firsts, lasts, width = longs([10 + row for row in rows]), np.array([rng.random() < 0.5 for _ in rows], bool), 5
-        options = [rng.random() < 0.7 for _ in range(3)]
         out, before, mask, positions = (np.full(n * width, -9) for _ in range(4))
-        before, mask, positions = (
-            before[: options[0] * n * width],
-            mask[: options[1] * n * width] > 0,
-            positions[: options[2] * n * width],
-        )
-        bad = batching.put_rows(
-            ids, offsets, longs(rows), np.arange(n) * width, firsts, lasts, 2, out, before, mask, positions
-        )
+        options = [array[: (rng.random() < 0.7) * n * width] for array in (before, mask > 0, positions)]
+        bad = batching.put_rows(ids, offsets, longs(rows), np.arange(n) * width, firsts, lasts, 2, out, *options)
         values = [ids[offsets[row] : offsets[row + 1]].tolist() for row in rows]
+        shifted = [[first, *value][: len(value)] for first, value in zip(firsts.tolist(), values, strict=True)]
         assert out.tolist() == sum(((value + [-9] * 5)[:5] for value in values), [])
-        if options[0]:
-            shifted = [[first, *value][: len(value)] for first, value in zip(firsts.tolist(), values, strict=True)]
-            assert before.tolist() == sum(((value + [-9] * 5)[:5] for value in shifted), [])
-        if options[1]:
-            assert mask.tolist() == sum(([True] * len(value) + [False] * (5 - len(value)) for value in values), [])
-        if options[2]:
-            assert positions.tolist() == sum(([*range(len(value)), *[-9] * 5][:5] for value in values), [])
-        wrong = [i for i, value in enumerate(values) if options[0] and n and value and lasts[i] and value[-1] != 2]
+        others = (
+            (shifted, -9),
+            ([[True] * len(value) for value in values], False),
+            ([*map(list, map(range, map(len, values)))], -9),
+        )
+        for array, (expected, blank) in zip(options, others, strict=True):
+            assert not len(array) or array.tolist() == sum(((value + [blank] * 5)[:5] for value in expected), [])
+        wrong = [i for i, value in enumerate(values) if len(options[0]) and value and lasts[i] and value[-1] != 2]
         assert bad == (wrong[0] if wrong else -1)
 
 
@@ -125,9 +109,8 @@ def test_rows_are_cut_into_steps_and_dealt() -> None:
         rows, turns = rng.sample(range(50), len(longest)), rng.sample(range(len(steps)), len(steps))
         order, dealt = np.full(len(rows), -1), np.full(len(steps) * world, -1)
         batching.deal_rows(longs(rows), longs(steps), longs(turns), world, order, dealt)
-        batches = [
-            rows[([0, *steps][s]) : steps[s]][(rank + s) % world :: world] for s in turns for rank in range(world)
-        ]
+        starts = [0, *steps]
+        batches = [rows[starts[s] : steps[s]][(rank + s) % world :: world] for s in turns for rank in range(world)]
         assert order[: len(sum(batches, []))].tolist() == sum(batches, [])
         assert dealt.tolist() == np.cumsum(list(map(len, batches))).tolist()
 
@@ -151,14 +134,10 @@ def test_numbers_are_expanded() -> None:
 
 def test_lines_are_decoded_until_the_buffer_is_full() -> None:
     """Blocks of every size hold whole lines and give the same text; one space is removed from a line's first text or end."""
-    rng, pieces = (
-        Random(6),
-        [b"", b" ", b"a", b" b", b"c ", b"d" * 14, b"e" * 15, b" " + b"f" * 15, b"g" * 23 + b" ", b"h" * 33],
-    )
-    rows = [
-        int.from_bytes(piece[:15].ljust(15, b"\0") + bytes([len(piece) if len(piece) < 16 else 255]), "little")
-        for piece in pieces
-    ]
+    rng, texts = Random(6), ["", " ", "a", " b", "c ", "d" * 14, "e" * 15, " " + "f" * 15, "g" * 23 + " ", "h" * 33]
+    pieces = [piece.encode() for piece in texts]
+    sizes = [len(piece) if len(piece) <= decode.SHORT else decode.LONG for piece in pieces]
+    rows = [int.from_bytes(piece[:15], "little") | size << 120 for piece, size in zip(pieces, sizes, strict=True)]
     halves = np.array([half for row in rows for half in (row & (1 << 64) - 1, row >> 64)], np.uint64)
     table = decode.TextTable(halves, np.cumsum([0, *map(len, pieces)]), text(b"".join(pieces) + bytes(PADDING)))
     for _ in range(120):
@@ -166,10 +145,7 @@ def test_lines_are_decoded_until_the_buffer_is_full() -> None:
         ids, offsets = np.array(sum(lines, []), np.int32), np.cumsum([0, *map(len, lines)])
         whole = [b"".join(pieces[number] for number in line) for line in lines]
         for drops in (decode.NO_SPACE, decode.FIRST_SPACE, decode.LAST_SPACE):
-            expected = [
-                line.removeprefix(b" ") if drops == 1 else line.removesuffix(b" ") if drops == 2 else line
-                for line in whole
-            ]
+            expected = [line.removeprefix(b" " * (drops == 1)).removesuffix(b" " * (drops == 2)) for line in whole]
             first, found, size = 0, list[bytes](), rng.randint(0, 90)
             while first < len(lines):
                 out, ends = np.full(size + PADDING, 0xEE, np.uint8), np.zeros(len(lines), np.int64)
@@ -181,9 +157,8 @@ def test_lines_are_decoded_until_the_buffer_is_full() -> None:
                 data = bytes(out[: ends[done - 1] + 1])
                 assert data[:1] == data[-1:] == b"\n"
                 found += data[1:-1].split(b"\n")
-                assert ends[first:done].tolist() == [
-                    len(b"\n".join([b"", *expected[first : i + 1]])) for i in range(first, done)
-                ]
+                sizes = [len(line) + 1 for line in expected[first:done]]
+                assert ends[first:done].tolist() == np.cumsum(sizes).tolist()
                 if done < len(lines):
                     assert ends[done - 1] + 1 >= size or ends[done - 1] + 1 + len(whole[done]) > size - (drops == 1)
                 first = done
@@ -192,18 +167,10 @@ def test_lines_are_decoded_until_the_buffer_is_full() -> None:
 
 def test_ids_are_parsed_up_to_the_first_fault() -> None:
     """Whole numbers below a limit, between spaces and line ends; a lone return or another byte is a fault."""
-    rng = Random(7)
+    rng, parts = Random(7), [b"0", b"1", b"12", b" ", b"\n", b"\r\n", b"/", b":", b"\r"]
+    weights = [9, 9, 9, 9, 9, 6, 1, 1, 1]
     for _ in range(200):
-        data = (
-            b"".join(
-                rng.choices(
-                    [b"0", b"1", b"12", b"/", b":", b" ", b"\n", b"\r\n", b"\r"],
-                    [4, 4, 4, 0.3, 0.3, 4, 4, 2, 0.3],
-                    k=rng.randint(0, 12),
-                )
-            )
-            + b"\n"
-        )
+        data = b"".join(rng.choices(parts, weights, k=rng.randint(0, 12))) + b"\n"
         ids, offsets = np.full(30, -9, np.int32), np.zeros(30, np.int64)
         fault = decode.parse_ids(text(data), 120, ids, offsets)
         lines = data.replace(b"\r\n", b"\n").split(b"\n")[:-1]

@@ -48,7 +48,10 @@ def test_a_table_doubles_until_all_pairs_have_a_slot() -> None:
     """Nine pairs do not fit into eight slots; after seven sizes there is an error."""
     numbers, sizes, nothing = np.arange(9, dtype=np.int32), list[int](), np.zeros(0, np.int32)
     first_ranks = np.zeros(N_FIRST * N_FIRST, np.int32)
-    assert [bool(bpe_tables.fill(np.zeros(n, np.uint64), first_ranks, *[numbers] * 3)) for n in (8, 64)] == [False, True]
+    assert [bool(bpe_tables.fill(np.zeros(n, np.uint64), first_ranks, *[numbers] * 3)) for n in (8, 64)] == [
+        False,
+        True,
+    ]
     with pytest.raises(ValueError, match="no size of the hash table"):
         bpe_tables.filled(5, nothing, lambda merges: bool(sizes.append(len(merges.pairs))), one_by_one=False)
     assert sizes == [16 << power for power in range(7)]

@@ -10,6 +10,8 @@ import numpy as np
 from splitmix import MASK, mixed
 
 from volt.kernels import column_text, columns, tokens
+from volt.stream.transforms.column import Column, blank, count_bytes, lengths
+from volt.text.white_space import SPLIT_SPACE
 
 GUARD = 0xEE  # after each output
 Views = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -183,21 +185,8 @@ def test_documents_take_lines_while_they_fit() -> None:
 
 def test_texts_are_measured() -> None:
     """Words, white space, and bytes within a range or of a set, as Python finds them."""
-    letters = [
-        *"aab  \t",
-        "\x1c",
-        "\x1f",
-        "\x85",
-        "\xa0",
-        "\xa1",
-        "\u1680",
-        "\u2003",
-        "\u200a",
-        "\u200b",
-        "\u2028",
-        "\u202f",
-    ]
-    letters += ["\u205f", "\u2060", "\u3000", "\u3001", "é", "中"]
+    near = "\x08\x0e\x1b!\x7f\x84\x86\xa1\u167f\u1681\u1fff\u200b\u2027\u202a\u2030\u205e\u2060\u2fff\u3001"  # to white space
+    letters = SPLIT_SPACE.replace("\n", "") + near + "aabb  é中😀\0" * 4
     for rng, values in drawn(7, letters, 60):
         if rng.random() < 0.3:
             values += [b" " * rng.randint(60, 140), "\u2003".encode() * 30 + b"a" * rng.randint(0, 1)]
@@ -212,9 +201,25 @@ def test_texts_are_measured() -> None:
             column_text.count_within(data, *row, first, span, numbers)
             expected = [sum(first <= byte <= first + span for byte in value or b"") for value in values]
             assert numbers.tolist() == expected
+        column = Column(data, *row)
+        for unit, length in (
+            ("words", lambda text: len(text.split())),
+            ("characters", len),
+            ("bytes", lambda text: len(text.encode())),
+        ):
+            assert lengths(column, unit).tolist() == list(map(length, plain))
+        assert blank(column).tolist() == [not text.strip() for text in plain]
+        assert count_bytes(column, 97, 1).tolist() == [sum(map(text.count, "ab")) for text in plain]
         wanted = np.isin(np.arange(256), [98, 0xE4])
         column_text.find_any(data, *row, wanted, flags)
         assert flags.tolist() == [any(wanted[byte] for byte in value or b"") for value in values]
+
+
+def test_ids_are_words() -> None:
+    """Of ids, words are ids, and characters those of the numbers; a value is blank only without any."""
+    column = Column.of_ids(np.array([7, 10, 12345], np.int32), np.array([0, 2, 2, 3])).take([2, 1, 0])
+    assert [lengths(column, "words").tolist(), lengths(column, "characters").tolist()] == [[1, 0, 2], [5, 0, 4]]
+    assert blank(column).tolist() == [False, True, False]
 
 
 def test_tokens_stand_between_spaces() -> None:

@@ -16,7 +16,26 @@ from volt.kernels.encode_new_unit import LoopState
 from volt.kernels.intrinsics import PADDING
 from volt.kernels.unit_table import Ends, UnitRows
 
-PARTS = ["a", "b", "ab" * 4, "x" * 7, "y" * 15, "z" * 16, "v" * 17, "w" * 31, " ", "  ", "\t", "\r", "\n", "\r\n", "é", "\xa0", "\u2003", "\x1c"]
+PARTS = [
+    "a",
+    "b",
+    "ab" * 4,
+    "x" * 7,
+    "y" * 15,
+    "z" * 16,
+    "v" * 17,
+    "w" * 31,
+    " ",
+    "  ",
+    "\t",
+    "\r",
+    "\n",
+    "\r\n",
+    "é",
+    "\xa0",
+    "\u2003",
+    "\x1c",
+]
 
 
 def naive_units(text: str, ends: Ends) -> list[tuple[bytes, bool]]:
@@ -25,7 +44,12 @@ def naive_units(text: str, ends: Ends) -> list[tuple[bytes, bool]]:
     for line in text.split("\n")[:-1]:
         line, units, start = line.removesuffix("\r") if ends.strips_return else line, list[str](), 0
         for place, character in enumerate(line):
-            if character in breaks and ends.keeps_breaks and place > start and line[place - 1] not in "\t\n\x0b\x0c\r \xa0\u2003":
+            if (
+                character in breaks
+                and ends.keeps_breaks
+                and place > start
+                and line[place - 1] not in "\t\n\x0b\x0c\r \xa0\u2003"
+            ):
                 units, start = [*units, line[start:place]], place
             elif character in breaks and not ends.keeps_breaks:
                 units, start = [*units, line[start:place]], place + 1
@@ -55,7 +79,11 @@ def test_units_are_counted_in_tables_that_grow() -> None:
             assert n == len(table.firsts) or used + len(unit) + PADDING > len(table.bytes)
             grown = small_table(n + 1 + case % 4, used + len(unit) + case % 9)
             unit_table.rebuild(grown.rows, table.rows)
-            grown.bytes[:used], grown.starts[: n + 1], grown.firsts[:n] = table.bytes[:used], table.starts[: n + 1], table.firsts[:n]
+            grown.bytes[:used], grown.starts[: n + 1], grown.firsts[:n] = (
+                table.bytes[:used],
+                table.starts[: n + 1],
+                table.firsts[:n],
+            )
             table = grown
         counter, (counts := CountTable())._table = Counter(expected), table
         counts.n = int(state[unit_table.N_UNITS])
