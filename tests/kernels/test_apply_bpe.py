@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from random import Random
 
 import numpy as np
 import pytest
+from flat import ends_of, flat, ints, longs
 from splitmix import MASK, Drawn
 
 from volt.encode.encoder import Encoder
@@ -17,8 +20,11 @@ from volt.kernels.arrays import Words
 from volt.kernels.bpe_tables import Merges, no_spellings, ranked_merges, spellings
 from volt.vocabulary import Vocabulary
 
+# Parts of loops are plain Python to tests, which does not wrap integers silently.
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered in scalar:RuntimeWarning")
 N_TOKENS = 12
 Merge = tuple[int, int, int]
+Run = tuple[int, ...]
 
 
 def drawn_merges(rng: Random) -> list[Merge]:
@@ -97,6 +103,17 @@ def split_back(token: int, kept: list[int], parts: list[int]) -> list[int]:
     ]
 
 
+def pieces_of(
+    word: list[int], chance: Drawn, tokens: Sequence[Run] = (), *, merges: list[Merge], dropout: float, kept: list[int],
+    parts: list[int],
+) -> list[int]:  # fmt: skip
+    token = next((number for number, run in enumerate(tokens) if run and list(run) == word), -1)
+    if not dropout and token >= 0 and kept[token]:
+        return [token]
+    symbols, _ = steps(word, merges, dropout=dropout, chance=chance)
+    return flat(split_back(symbol, kept, parts) for symbol in symbols)
+
+
 def test_words_become_pieces() -> None:
     """Without dropout a kept token that spells a word is its piece; other tokens are split back into kept ones.
 
@@ -109,40 +126,34 @@ def test_words_become_pieces() -> None:
         for left, right, result in merges:
             parts[result] = left << 32 | right if result > 2 else -1
         tokens = [tuple(rng.choices([0, 1], k=rng.randint(0, 3))) for _ in range(N_TOKENS)]
-        symbols, ends = np.array(sum(tokens, ()), np.int32), np.cumsum(list(map(len, tokens)))
+        symbols, ends = ints(flat(tokens)), longs(ends_of(tokens))
         rule = PieceRule(np.array(kept, np.uint8), np.array(parts), spellings(symbols, ends))
         words = [rng.choices([0, 0, 1, 2, -5], k=rng.choice([0, 1, 2, 3, 6])) for _ in range(rng.randint(0, 5))]
 
-        def pieces(word: list[int], chance: Drawn, rule: PieceRule = rule) -> list[int]:
-            token = next((t for t, one in enumerate(tokens) if one and list(one) == word), -1)
-            if not dropout and rule.words.longest and token >= 0 and kept[token]:
-                return [token]
-            merged, _ = steps(word, merges, dropout=dropout, chance=chance)
-            return [piece for one in merged for piece in split_back(one, kept, parts)]
-
+        pieces = partial(pieces_of, merges=merges, dropout=dropout, kept=kept, parts=parts)
         state, chance = np.array([7]), Drawn(7)
-        flat, ends = np.array(sum(words, []), np.int32), np.cumsum(list(map(len, words)), dtype=np.int64)
-        found, found_ends = apply_bpe.encode_words(flat, ends, made_of(merges), rule, dropout, state)
-        expected = [pieces(word, chance) for word in words]
-        assert found.tolist() == sum(expected, [])
-        assert found_ends.tolist() == np.cumsum(list(map(len, expected))).tolist()
+        whole, ends = ints(flat(words)), longs(ends_of(words))
+        found, found_ends = apply_bpe.encode_words(whole, ends, made_of(merges), rule, dropout, state)
+        expected = [pieces(word, chance, tokens) for word in words]
+        assert found.tolist() == flat(expected)
+        assert found_ends.tolist() == ends_of(expected)
         rule, lines = (
             rule._replace(words=no_spellings()),
             [list(filter(None, words[:2])), [], list(filter(None, words))],
         )
         atoms = [[2 * s + (i == len(w) - 1) for w in line for i, s in enumerate(w)] for line in lines]
-        ends, numbers = np.cumsum(list(map(len, atoms)), dtype=np.int64), np.array([3, 1, 2**40])
+        ends, numbers = longs(ends_of(atoms)), np.array([3, 1, 2**40])
         found, found_ends = apply_bpe.encode_sampled(
-            np.array(sum(atoms, []), np.int32), ends, made_of(merges), rule, dropout, 5, numbers
+            ints(flat(atoms)), ends, made_of(merges), rule, dropout, 5, numbers
         )
         expected = []
         for line, number in zip(lines, numbers.tolist(), strict=True):
             state_of_line = 5 + 0x9E3779B97F4A7C15 ^ (number * -4417276706812531889) & MASK
             chance = Drawn(state_of_line + 0x9E3779B97F4A7C15 & MASK)
             assert apply_bpe.line_state(5, number) & MASK == chance.state
-            expected.append([piece for word in line for piece in pieces(word, chance, rule)])
-        assert found.tolist() == sum(expected, [])
-        assert found_ends.tolist() == np.cumsum(list(map(len, expected))).tolist()
+            expected.append(flat(pieces(word, chance) for word in line))
+        assert found.tolist() == flat(expected)
+        assert found_ends.tolist() == ends_of(expected)
 
 
 @pytest.mark.parametrize("n", [LONG, LONG + 1])
@@ -163,8 +174,8 @@ def test_replacements_are_traced() -> None:
         merges, words = drawn_merges(rng), [rng.choices([0, 0, 1, 2], k=rng.choice([0, 1, 4, 9])) for _ in range(30)]
         if case % 2:
             merges = [(1, 2, 4), (0, 1, 3), (3, 2, 5), (0, 4, 5), (5, 0, 6), (6, 6, 7)][case % 3 :]
-        counts, ends = [rng.randint(1, 9) for _ in words], np.cumsum(list(map(len, words)))
-        table = Words(np.array(sum(words, []), np.int32), ends, np.array(counts))
+        counts, ends = [rng.randint(1, 9) for _ in words], longs(ends_of(words))
+        table = Words(ints(flat(words)), ends, np.array(counts))
         for stop in (0, 1):
             regular, late, progress = [0] * len(merges), list[tuple[int, int]](), np.array([0, stop])
             for word, count in zip(words[: 1 if stop else 30], counts, strict=False):

@@ -6,14 +6,11 @@ from random import Random
 
 import numpy as np
 from batching import naive_steps
+from flat import ends_of, flat, ints, longs, read_only
 
 from volt.kernels import batching, decode
 from volt.kernels.intrinsics import PADDING
 from volt.kernels.tokens import Types, find_words
-
-
-def longs(numbers: object) -> np.ndarray:
-    return np.array(numbers, np.int64)
 
 
 def text(data: bytes) -> np.ndarray:
@@ -21,7 +18,7 @@ def text(data: bytes) -> np.ndarray:
 
 
 def test_sources_take_turns_by_the_earliest_deadline() -> None:
-    """A sample is due before its source is owed a whole more; the first of several equally urgent sources goes first."""
+    """A sample is due before its source is owed a whole more; of equally urgent sources the first goes first."""
     rng = Random(1)
     for _ in range(60):
         n, whole, lengths = rng.randint(1, 4), 12, [rng.randint(0, 5) for _ in range(rng.randint(1, 4))]
@@ -55,19 +52,19 @@ def test_rows_are_looked_up_and_framed() -> None:
     find_words(text(known), longs([0]), longs([len(known)]), types, np.zeros(3, np.int32), longs([0]), state)
     for _ in range(40):
         lines = [b"  ".join(rng.choices([*words, b"", b"x", b"ab"], k=rng.randint(0, 3))) for _ in range(3)]
-        ids, ends, offsets = np.full(12, -9, np.int32), np.zeros(4, np.int64), np.cumsum([0, *map(len, lines)])
+        ids, ends, offsets = np.full(12, -9, np.int32), np.zeros(4, np.int64), longs([0, *ends_of(lines)])
         sizes = longs([*map(len, lines), -1])
         batching.look_up(text(b"".join(lines)), offsets, sizes, types, ids, ends)
         expected = [[words.index(word) if word in words else -1 for word in line.split()] for line in [*lines, b""]]
-        assert ids.tolist() == (sum(expected, []) + [-9] * 12)[:12]
-        assert ends.tolist() == np.cumsum(list(map(len, expected))).tolist()
+        assert ids.tolist() == (flat(expected) + [-9] * 12)[:12]
+        assert ends.tolist() == ends_of(expected)
         starts, sizes = longs([3, 0, 5]), longs([rng.randint(0, 3) for _ in range(3)])
-        data = np.array(rng.choices(range(-1, 6), [1, 9, 9, 9, 9, 9, 1], k=9), np.int32)
+        data = read_only(rng.choices(range(-1, 6), [1, 9, 9, 9, 9, 9, 1], k=9))
         values = [data[i : i + n].tolist() for i, n in zip(starts, sizes, strict=True)]
         head, tail = ([7] * rng.randint(0, 2), [8, 9][: rng.randint(0, 2)])
-        framed = sum(([*head, *value, *tail] for value in values), [])
+        framed = flat([*head, *value, *tail] for value in values)
         out = np.full(len(framed) + 1, -9, np.int32)
-        bad = batching.frame_ids(data, starts, sizes, np.array(head, np.int32), np.array(tail, np.int32), 5, out)
+        bad = batching.frame_ids(data, starts, sizes, read_only(head), read_only(tail), 5, out)
         assert out.tolist() == [*framed, -9]
         assert bad == next((i for i, value in enumerate(values) if any(not 0 <= number < 5 for number in value)), -1)
 
@@ -77,7 +74,7 @@ def test_rows_are_written_into_batches() -> None:
     rng = Random(3)
     for _ in range(60):
         sizes = [rng.randint(0, 4) for _ in range(5)]
-        ids, offsets = np.array(rng.choices([1, 2, 3], k=sum(sizes)), np.int32), np.cumsum([0, *sizes])
+        ids, offsets = read_only(rng.choices([1, 2, 3], k=sum(sizes))), np.cumsum([0, *sizes])
         rows = rng.sample(range(5), n := rng.randint(0, 4))
         firsts, lasts, width = longs([10 + row for row in rows]), np.array([rng.random() < 0.5 for _ in rows], bool), 5
         out, before, mask, positions = (np.full(n * width, -9) for _ in range(4))
@@ -85,14 +82,14 @@ def test_rows_are_written_into_batches() -> None:
         bad = batching.put_rows(ids, offsets, longs(rows), np.arange(n) * width, firsts, lasts, 2, out, *options)
         values = [ids[offsets[row] : offsets[row + 1]].tolist() for row in rows]
         shifted = [[first, *value][: len(value)] for first, value in zip(firsts.tolist(), values, strict=True)]
-        assert out.tolist() == sum(((value + [-9] * 5)[:5] for value in values), [])
+        assert out.tolist() == flat((value + [-9] * 5)[:5] for value in values)
         others = (
             (shifted, -9),
             ([[True] * len(value) for value in values], False),
             ([*map(list, map(range, map(len, values)))], -9),
         )
         for array, (expected, blank) in zip(options, others, strict=True):
-            assert not len(array) or array.tolist() == sum(((value + [blank] * 5)[:5] for value in expected), [])
+            assert not len(array) or array.tolist() == flat((value + [blank] * 5)[:5] for value in expected)
         wrong = [i for i, value in enumerate(values) if len(options[0]) and value and lasts[i] and value[-1] != 2]
         assert bad == (wrong[0] if wrong else -1)
 
@@ -111,14 +108,14 @@ def test_rows_are_cut_into_steps_and_dealt() -> None:
         batching.deal_rows(longs(rows), longs(steps), longs(turns), world, order, dealt)
         starts = [0, *steps]
         batches = [rows[starts[s] : steps[s]][(rank + s) % world :: world] for s in turns for rank in range(world)]
-        assert order[: len(sum(batches, []))].tolist() == sum(batches, [])
-        assert dealt.tolist() == np.cumsum(list(map(len, batches))).tolist()
+        assert order[: len(flat(batches))].tolist() == flat(batches)
+        assert dealt.tolist() == ends_of(batches)
 
 
 def test_numbers_are_expanded() -> None:
     """Each number is replaced by its values; in text, a line end replaces the last space or stands alone."""
     rng, values = Random(5), ["", "a ", "bc ", "d"]
-    starts = np.cumsum([0, *map(len, values)])
+    starts = longs([0, *ends_of(values)])
     for _ in range(40):
         lines = [rng.choices(range(4), k=rng.randint(0, 3)) for _ in range(rng.randint(0, 4))]
         for is_text in (False, True):
@@ -126,23 +123,23 @@ def test_numbers_are_expanded() -> None:
             if is_text:
                 expected = [line[:-1] + "\n" for line in expected]
             out, ends = np.zeros(60, np.uint8), np.zeros(len(lines), np.int64)
-            numbers, line_ends = np.array(sum(lines, []), np.int32), np.cumsum(list(map(len, lines)), dtype=np.int64)
-            n = decode.expand(numbers, line_ends, starts, text("".join(values).encode()), out, ends, is_text)
+            numbers, line_ends = ints(flat(lines)), longs(ends_of(lines))
+            n = decode.expand(numbers, line_ends, starts, text("".join(values).encode()).copy(), out, ends, is_text)
             assert bytes(out[:n]).decode() == "".join(expected)
-            assert ends.tolist() == np.cumsum(list(map(len, expected))).tolist()
+            assert ends.tolist() == ends_of(expected)
 
 
 def test_lines_are_decoded_until_the_buffer_is_full() -> None:
-    """Blocks of every size hold whole lines and give the same text; one space is removed from a line's first text or end."""
+    """Blocks of every size hold whole lines and give the same text; one space is removed at a start or end."""
     rng, texts = Random(6), ["", " ", "a", " b", "c ", "d" * 14, "e" * 15, " " + "f" * 15, "g" * 23 + " ", "h" * 33]
     pieces = [piece.encode() for piece in texts]
     sizes = [len(piece) if len(piece) <= decode.SHORT else decode.LONG for piece in pieces]
     rows = [int.from_bytes(piece[:15], "little") | size << 120 for piece, size in zip(pieces, sizes, strict=True)]
     halves = np.array([half for row in rows for half in (row & (1 << 64) - 1, row >> 64)], np.uint64)
-    table = decode.TextTable(halves, np.cumsum([0, *map(len, pieces)]), text(b"".join(pieces) + bytes(PADDING)))
+    table = decode.TextTable(halves, longs([0, *ends_of(pieces)]), text(b"".join(pieces) + bytes(PADDING)).copy())
     for _ in range(120):
         lines = [rng.choices(range(len(pieces)), k=rng.randint(0, 4)) for _ in range(rng.randint(0, 4))]
-        ids, offsets = np.array(sum(lines, []), np.int32), np.cumsum([0, *map(len, lines)])
+        ids, offsets = ints(flat(lines)), longs([0, *ends_of(lines)])
         whole = [b"".join(pieces[number] for number in line) for line in lines]
         for drops in (decode.NO_SPACE, decode.FIRST_SPACE, decode.LAST_SPACE):
             expected = [line.removeprefix(b" " * (drops == 1)).removesuffix(b" " * (drops == 2)) for line in whole]
@@ -184,5 +181,5 @@ def test_ids_are_parsed_up_to_the_first_fault() -> None:
         assert fault == place
         if place < 0:
             rows = [list(map(int, line.split())) for line in lines]
-            assert ids[: len(sum(rows, [])) + 1].tolist() == [*sum(rows, []), -9]
-            assert offsets[: len(rows) + 1].tolist() == np.cumsum([0, *map(len, rows)]).tolist()
+            assert ids[: len(flat(rows)) + 1].tolist() == [*flat(rows), -9]
+            assert offsets[: len(rows) + 1].tolist() == longs([0, *ends_of(rows)]).tolist()

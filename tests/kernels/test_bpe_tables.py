@@ -12,6 +12,8 @@ from volt.kernels import bpe_tables
 from volt.kernels.arrays import table_size
 from volt.kernels.bpe_tables import MOST, N_FIRST, NO_RANK, Spellings, cuts, rank_of, ranked_merges, spellings
 
+# Parts of loops are plain Python to tests, which does not wrap integers silently.
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered in scalar:RuntimeWarning")
 NUMBERS = [0, 1, 2, N_FIRST - 1, N_FIRST, MOST - 1]
 Run = tuple[int, ...]
 

@@ -1,12 +1,14 @@
-"""The loops over columns and tokens, against Python's bytes and integers: tiny inputs, buffers that are exactly full."""
+"""The loops over columns and tokens, against Python's bytes and integers, with buffers that are exactly full."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from random import Random
 from typing import Any
 
 import numpy as np
+from flat import ends_of, flat, longs, read_only
 from splitmix import MASK, mixed
 
 from volt.kernels import column_text, columns, tokens
@@ -16,10 +18,6 @@ from volt.text.white_space import SPLIT_SPACE
 GUARD = 0xEE  # after each output
 Views = tuple[np.ndarray, np.ndarray, np.ndarray]
 Values = list[bytes | None]
-
-
-def longs(numbers: Sequence[int]) -> np.ndarray:
-    return np.array(numbers, np.int64)
 
 
 def views(values: Values, rng: Random, spare: int = 0) -> Views:
@@ -99,20 +97,18 @@ def test_values_are_joined() -> None:
             assert bytes(out[first[i] : places[i]]) == expected
             assert bytes(out[places[i] : first[i] + lengths[i]]) == bytes([GUARD]) * (first[i] + lengths[i] - places[i])
         whole = [value or b"" for value in values]
-        at, out = np.cumsum([0, *map(len, whole)]), room(sum(map(len, whole)))
+        at, out = longs([0, *ends_of(whole)]), room(sum(map(len, whole)))
         columns.scatter(*views(list(whole), rng), at[:n], out)
         assert written(out, at[-1]) == b"".join(whole)
         bounds = sorted({0, n, *rng.choices(range(n + 1), k=2)})
         for between in (b"", b" - "):
-            runs = [between.join(whole[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)]
+            runs = [between.join(whole[a:b]) for a, b in pairwise(bounds)]
             out = room(len(b"".join(runs)))
             columns.write_runs(*row, longs(bounds), np.frombuffer(between, np.uint8), out)
             assert written(out, len(out) - 9) == b"".join(runs)
         around = [None if value is None else b"<b>" + value + b"/" for value in values]
-        at, out = (
-            np.cumsum([0, *(len(value or b"") for value in around)]),
-            room(sum(len(value or b"") for value in around)),
-        )
+        at = np.cumsum([0, *(len(value or b"") for value in around)])
+        out = room(at[-1])
         column_text.surround(*row, np.frombuffer(b"<b>", np.uint8), np.frombuffer(b"/", np.uint8), out, at[:n])
         assert written(out, at[-1]) == b"".join(filter(None, around))
 
@@ -120,7 +116,7 @@ def test_values_are_joined() -> None:
 def test_numbers_are_written_as_text() -> None:
     """Numbers of every length, least and greatest ones, and values without numbers or missing."""
     rng, edges = Random(4), [0, 9, 10, 99, 100, 999_999_999, 2**31 - 1, -1, -9, -10, -(2**31)]
-    ids = np.array(edges + rng.choices(edges, k=30), np.int32)
+    ids = read_only(edges + rng.choices(edges, k=30))
     for _ in range(20):
         starts = longs([rng.randint(0, len(ids)) for _ in range(rng.randint(0, 5))])
         sizes = longs([rng.randint(-1, min(4, len(ids) - start)) for start in starts])
@@ -148,7 +144,7 @@ def test_lines_are_shuffled_by_random_words() -> None:
         firsts, out = np.zeros(n + 1, np.int64), np.full(2 * n + 1, -1)
         assert columns.permuted(inputs, outputs, order, firsts, out) == 2 * n
         by_input = [[line for line, origin in enumerate(outputs) if origin == inputs[i]] for i in order]
-        assert out.tolist() == [*sum(by_input, []), -1]
+        assert out.tolist() == [*flat(by_input), -1]
         if n > 1 and len({*outputs}) > 1:
             assert columns.permuted(inputs, outputs[::-1].copy(), order, firsts, out) < 2 * n
         origins, (first, second) = longs(sorted(rng.choices(range(3), k=n))), (rng.getrandbits(64) for _ in range(2))
@@ -185,7 +181,7 @@ def test_documents_take_lines_while_they_fit() -> None:
 
 def test_texts_are_measured() -> None:
     """Words, white space, and bytes within a range or of a set, as Python finds them."""
-    near = "\x08\x0e\x1b!\x7f\x84\x86\xa1\u167f\u1681\u1fff\u200b\u2027\u202a\u2030\u205e\u2060\u2fff\u3001"  # to white space
+    near = "\x08\x0e\x1b!\x7f\x84\x86\xa1\u167f\u1681\u1fff\u200b\u2027\u202a\u2030\u205e\u2060\u2fff\u3001"
     letters = SPLIT_SPACE.replace("\n", "") + near + "aabb  é中😀\0" * 4
     for rng, values in drawn(7, letters, 60):
         if rng.random() < 0.3:
@@ -232,16 +228,16 @@ def test_tokens_stand_between_spaces() -> None:
         assert counts.tolist() == list(map(len, found))
         starts, sizes = np.zeros(n := sum(counts), np.int64), np.zeros(n, np.int64)
         tokens.cut_tokens(*row, starts, sizes)
-        flat = sum(found, [])
-        assert texts(row[0], starts, sizes) == flat
+        every = flat(found)
+        assert texts(row[0], starts, sizes) == every
         others = [b"", b"xy", b"z" * 20]
         chosen, ends = longs([rng.randint(-3, n - 1) for _ in range(n)]), np.cumsum(counts)
-        picked = [flat[i] if i >= 0 else others[-1 - i] for i in chosen]
+        picked = [every[i] if i >= 0 else others[-1 - i] for i in chosen]
         lines = [b" ".join(picked[end - size : end]) for end, size in zip(ends, counts, strict=True)]
         out, out_ends = np.full(sum(map(len, lines)) + tokens.SPARE, GUARD, np.uint8), np.zeros(len(lines), np.int64)
         tokens.write_tokens(row[0], starts, sizes, *views(list(others), rng, 2), chosen, ends, out, out_ends)
         assert bytes(out[: len(out) - tokens.SPARE]) == b"".join(lines)
-        assert out_ends.tolist() == np.cumsum(list(map(len, lines))).tolist()
+        assert out_ends.tolist() == ends_of(lines)
 
 
 def tables(n_types: int, n_bytes: int, n_slots: int) -> tokens.Types:
@@ -272,10 +268,10 @@ def test_word_types_are_numbered_as_they_come() -> None:
             larger.bytes[:n_bytes] = types.bytes[:n_bytes]
             tokens.enter_types(larger.hashes, n_types, larger.slots)
             types = larger
-        assert out.tolist() == [*sum(expected, []), -1]
-        assert ends.tolist() == np.cumsum(list(map(len, words))).tolist()
+        assert out.tolist() == [*flat(expected), -1]
+        assert ends.tolist() == ends_of(words)
         bounds = types.starts[: len(numbers) + 1].tolist()
-        assert [bytes(types.bytes[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)] == list(numbers)
+        assert [bytes(types.bytes[a:b]) for a, b in pairwise(bounds)] == list(numbers)
         assert state.tolist() == [len(numbers), bounds[-1], len(values), n]
         lines = np.array([rng.getrandbits(64) for _ in values], np.uint64)
         n_choices = [1 + number % 3 for number in range(len(numbers))]

@@ -169,6 +169,6 @@ def test_parts_are_compiled_for_all_whole_numbers(monkeypatch: pytest.MonkeyPatc
         assert (len(part.overloads), part.signatures) == (1, [(jit.types.int64,)])
     assert jit._have((jit, "njit keep"), (jit.config, "DISABLE_JIT"))
     assert not jit._have((jit, "njit nothing"))
-    assert (jit.LOADS_ALONE, jit.PARTS_DIFFER) == (True, differs)
+    assert jit.LOADS_ALONE
     monkeypatch.setattr(config, "DISABLE_JIT", 1)
     assert jit._part()(more) is more

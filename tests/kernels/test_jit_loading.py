@@ -58,7 +58,7 @@ def test_a_loop_on_disk_is_loaded_without_what_compiles() -> None:
 def test_a_kept_loop_gives_what_the_compiled_one_gave(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: Callable[[Any], int], given: Any, alone: bool
 ) -> None:
-    """Compiled, and loaded by another: the same result, whether or not numba loads by itself; only compiling is reported."""
+    """Compiled, and loaded by another: the same result with or without numba; only compiling is reported."""
     monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
     monkeypatch.setattr("numba.core.config.DISABLE_JIT", 0)
     monkeypatch.setattr(jit, "LOADS_ALONE", alone)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from merges import FEW, LINES, MARKERS, assert_exact_at_every_size, counts_of, learned, markers, word_counts
 
 from volt.count.word_counts import WordCounts
-from volt.errors import CandidateError, ConfigError, VoltError
+from volt.errors import CandidateError, ConfigError
 from volt.learn.bpe import learn_bpe, replay_bpe
 from volt.learn.candidates import Candidates
 from volt.text.atoms import atom_code
@@ -33,8 +33,8 @@ def test_merges_equal_the_naive_learner_on_longer_words():
     """The same, where pair lists, heap and pool outgrow their first size, and a pair occurs thousands of times."""
     rng = Random(5)
     words = {"".join(rng.choices("abcdefgh", k=rng.randint(9, 20))): rng.randint(1, 9) for _ in range(15)}
-    for word_counts in (words, {"ab" * 2100: 1, "b": 2}):
-        assert learned(word_counts, 40).merges == naive.learn(word_counts, 40, min_pair_count=1)
+    for table in (words, {"ab" * 2100: 1, "b": 2}):
+        assert learned(table, 40).merges == naive.learn(table, 40, min_pair_count=1)
 
 
 def test_a_pair_is_merged_only_where_it_still_stands():
