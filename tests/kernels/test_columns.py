@@ -258,7 +258,7 @@ def test_word_types_are_numbered_as_they_come() -> None:
         expected = [[numbers.setdefault(word, len(numbers)) for word in line] for line in words]
         n, row = sum(map(len, words)), views(values, rng)
         out, ends, state = np.full(n + 1, -1, np.int32), np.zeros(len(values), np.int64), np.zeros(4, np.int64)
-        types = tables(9, 60, 16)
+        types = tables(*rng.choice([(9, 60, 16), (70, 40, 256)]))
         while not tokens.find_words(*row, types, out, ends, state):
             line, n_types, n_bytes = int(state[tokens.N_LINES]), int(state[tokens.N_TYPES]), int(state[tokens.N_BYTES])
             size, most = len(values[line] or b""), n_types + (len(values[line] or b"") + 1) // 2
@@ -272,6 +272,11 @@ def test_word_types_are_numbered_as_they_come() -> None:
         assert ends.tolist() == ends_of(words)
         bounds = types.starts[: len(numbers) + 1].tolist()
         assert [bytes(types.bytes[a:b]) for a, b in pairwise(bounds)] == list(numbers)
+        for word, number in numbers.items():
+            code = 0xCBF29CE484222325
+            for byte in word:
+                code = (code ^ byte) * 0x100000001B3 & MASK
+            assert types.hashes[number] == mixed(code)
         assert state.tolist() == [len(numbers), bounds[-1], len(values), n]
         lines = np.array([rng.getrandbits(64) for _ in values], np.uint64)
         n_choices = [1 + number % 3 for number in range(len(numbers))]
