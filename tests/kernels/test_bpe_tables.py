@@ -1,81 +1,86 @@
-"""The table of spellings, against a dictionary: which runs of symbols are tokens, and how tokens are cut into these."""
+"""The tables of pairs and of spellings, against dictionaries."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from itertools import product
+from random import Random
 
 import numpy as np
-from drawn import examples
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import pytest
 
-from volt.kernels.apply_bpe import PieceRule, encode_words
-from volt.kernels.bpe_tables import Merges, Spellings, cuts, ranked_merges, spellings
+from volt.kernels import bpe_tables
+from volt.kernels.arrays import table_size
+from volt.kernels.bpe_tables import MOST, N_FIRST, NO_RANK, Spellings, cuts, rank_of, ranked_merges, spellings
 
+# Parts of loops are plain Python to tests, which does not wrap integers silently.
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered in scalar:RuntimeWarning")
+NUMBERS = [0, 1, 2, N_FIRST - 1, N_FIRST, MOST - 1]
 Run = tuple[int, ...]
-MANY = settings(max_examples=examples(200), deadline=None)
-runs = st.lists(st.sampled_from([-7, -1, 0, 1, 2]), max_size=6).map(tuple)
-many_runs = st.lists(runs, max_size=40)
 
 
-def table_of(tokens: Sequence[Run]) -> Spellings:
-    """The table of these tokens."""
+def first_numbers(keys: list[Run], numbers: list[int] | range) -> dict[Run, int]:
+    """The number at which each key stands first."""
+    return {key: number for key, number in zip(reversed(keys), reversed(numbers), strict=True) if key}
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 4, 5, 9, 30, 64, 300])
+def test_pairs_have_the_rank_at_which_they_stand_first(n: int) -> None:
+    """In tables of any size, whether or not ranks and results are consecutive; other pairs have no rank."""
+    rng, letters = Random(n), NUMBERS if n < 60 else range(40)
+    pairs, ranks = [(rng.choice(letters), rng.choice(letters)) for _ in range(n)], rng.sample(range(2 * n), n)
+    lefts, rights = np.array(pairs, np.int32).reshape(-1, 2).T
+    for results, given, one_by_one in ((range(9, 9 + n), None, True), (rng.choices(range(9), k=n), ranks, False)):
+        made = ranked_merges(lefts, rights, np.array(results), ranks=given and np.array(given), one_by_one=one_by_one)
+        expected = first_numbers(pairs, given or range(n))
+        asked = np.array([*product([*letters, -1, -5], [*letters, -5]), *pairs], np.int32)
+        found = [int(rank_of(left, right, made.pairs)) for left, right in asked]
+        assert found == [expected.get(pair, NO_RANK) for pair in map(tuple, asked.tolist())]
+        small = {left * N_FIRST + right: rank for (left, right), rank in expected.items() if max(left, right) < N_FIRST}
+        assert {i: int(made.first_ranks[i]) for i in np.flatnonzero(made.first_ranks != NO_RANK)} == small
+        assert made.one_by_one is one_by_one
+        is_consecutive = all(result == results[0] + i for i, result in enumerate(results))
+        assert made.first == (results[0] if n and is_consecutive else -1)
+        assert [bpe_tables.token_of(rank, made) for rank in range(n)] == list(results)
+        columns = (column.tolist() for column in bpe_tables.pairs_met(made))
+        assert sorted(zip(*columns, strict=True)) == sorted((*pair, rank) for pair, rank in expected.items())
+        assert sorted(bpe_tables.ranks_met(made)) == sorted(expected.values())
+
+
+def test_a_table_doubles_until_all_pairs_have_a_slot() -> None:
+    """Nine pairs do not fit into eight slots; after seven sizes there is an error."""
+    numbers, sizes, nothing = np.arange(9, dtype=np.int32), list[int](), np.zeros(0, np.int32)
+    first_ranks = np.zeros(N_FIRST * N_FIRST, np.int32)
+    assert [bool(bpe_tables.fill(np.zeros(n, np.uint64), first_ranks, *[numbers] * 3)) for n in (8, 64)] == [
+        False,
+        True,
+    ]
+    with pytest.raises(ValueError, match="no size of the hash table"):
+        bpe_tables.filled(5, nothing, lambda merges: bool(sizes.append(len(merges.pairs))), one_by_one=False)
+    assert sizes == [16 << power for power in range(7)]
+    assert [table_size(n) for n in (0, 4, 5, 8, 9)] == [8, 8, 16, 16, 32]
+
+
+def table_of(tokens: list[Run]) -> Spellings:
     flat = [symbol for token in tokens for symbol in token]
     return spellings(np.array(flat, np.int32), np.cumsum([len(token) for token in tokens], dtype=np.int64))
 
 
-def first_numbers(tokens: Sequence[Run]) -> dict[Run, int]:
-    """Run → the first token that has these symbols."""
-    return {token: number for number, token in reversed(list(enumerate(tokens))) if token}
-
-
-def no_merges() -> Merges:
-    nothing = np.zeros(0, np.int32)
-    return ranked_merges(nothing, nothing, nothing)
-
-
-@MANY
-@given(many_runs)
-def test_tokens_are_cut_in_two_in_every_way(tokens: list[Run]) -> None:
-    """Of each token, repeated or not, every cut into two tokens, and no other, is found once."""
-    numbers = first_numbers(tokens)
-    expected = [
-        (numbers[token[:cut]], numbers[token[cut:]], number)
-        for number, token in enumerate(tokens)
-        for cut in range(1, len(token))
-        if token[:cut] in numbers and token[cut:] in numbers
-    ]
-    found = [column.tolist() for column in cuts(table_of(tokens))]
-    assert sorted(zip(*found, strict=True)) == sorted(expected)
-
-
-@MANY
-@given(many_runs, st.lists(runs.filter(len), min_size=1, max_size=9), st.data())
-def test_a_word_that_is_a_kept_token_is_that_token(tokens: list[Run], words: list[Run], data: st.DataObject) -> None:
-    """Of words without merges, those that kept tokens spell are one piece, and all others stay as they are; with
-    dropout, all stay as they are."""
-    words += [token for token in tokens if token]
-    kept = np.array(data.draw(st.lists(st.booleans(), min_size=len(tokens) + 9, max_size=len(tokens) + 9)), np.uint8)
-    rule = PieceRule(kept, np.full(len(kept), -1), table_of(tokens))
-    symbols, ends = np.array([symbol for word in words for symbol in word], np.int32), np.cumsum(list(map(len, words)))
-    found, found_ends = encode_words(symbols, ends, no_merges(), rule, 0.0, np.zeros(1, np.int64))
-    numbers = first_numbers(tokens)
-    expected = [[numbers[word]] if kept[numbers.get(word, -1)] and word in numbers else list(word) for word in words]
-    assert [piece.tolist() for piece in np.split(found, found_ends[:-1])] == expected
-    dropped, _ = encode_words(symbols, ends, no_merges(), rule, 0.5, np.zeros(1, np.int64))
-    assert dropped.tolist() == symbols.tolist()
-
-
-def test_many_long_tokens_are_found() -> None:
-    """Five thousand tokens of up to forty symbols, each a word, are found; with one symbol changed, none is."""
-    rng = np.random.default_rng(0)
-    sizes = rng.integers(20, 41, 5_000)
-    symbols, ends = rng.integers(-3, 50, sizes.sum()).astype(np.int32), np.cumsum(sizes)  # below 0: unknown
-    rule = PieceRule(np.ones(len(sizes), np.uint8), np.full(len(sizes), -1), spellings(symbols, ends))
-    state = np.zeros(1, np.int64)
-    found, found_ends = encode_words(symbols, ends, no_merges(), rule, 0.0, state)
-    assert found.tolist() == list(range(len(sizes)))
-    assert np.diff(found_ends).tolist() == [1] * (len(sizes) - 1)
-    symbols = symbols.copy()
-    symbols[ends - 7] += 100
-    assert len(encode_words(symbols, ends, no_merges(), rule, 0.0, state)[0]) == len(symbols)
+def test_spellings_are_found_and_cut() -> None:
+    """A run of symbols is the first token that has them; each cut into two tokens is listed once, the longest first."""
+    rng = Random(1)
+    for n in (0, 1, 3, 4, 5, 20, 20, 60):
+        tokens = [tuple(rng.choices([-7, 0, 1], k=rng.randint(0, rng.randint(1, 4)))) for _ in range(n)]
+        numbers, table = first_numbers(tokens, range(n)), table_of(tokens)
+        assert table.longest == max(map(len, tokens), default=0)
+        for size in range(1, 6):
+            for word in product([-7, 0, 1], repeat=size):
+                symbols = np.array([5, *word, 5], np.int32)
+                assert bpe_tables.token_spelled(symbols, 1, size, table) == numbers.get(word, -1)
+        expected = [
+            (numbers[token[:cut]], numbers[token[cut:]], number)
+            for number, token in enumerate(tokens)
+            for cut in range(len(token) - 1, 0, -1)
+            if token[:cut] in numbers and token[cut:] in numbers
+        ]
+        assert list(zip(*(column.tolist() for column in cuts(table)), strict=True)) == expected
+    assert bpe_tables.token_spelled(np.zeros(1, np.int32), 0, 1, bpe_tables.no_spellings()) == -1

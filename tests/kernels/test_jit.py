@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from drawn import DRAWS_ALL
 
 import volt
 
@@ -115,29 +114,6 @@ def test_a_loop_is_compiled_anew_when_a_part_of_it_changes_in_another_file(kerne
 
 
 @compiles
-def test_code_that_was_cut_short_on_disk_is_compiled_anew(kernels: Path) -> None:
-    """After a full disk or a loss of power, files may be short or empty: they are replaced, and no process fails."""
-    assert run(kernels) == COMPILED
-    for kind, size in (("nbi", 0), ("nbc", 50)) if DRAWS_ALL else (("nbc", 50),):
-        for path in kernels.rglob(f"loop.doubled-*.{kind}"):
-            path.write_bytes(path.read_bytes()[:size])
-        assert run(kernels).endswith(" 12 0\n")
-        assert run(kernels) == LOADED
-
-
-@compiles
-@pytest.mark.campaign
-def test_parts_are_compiled_with_their_loops_alone(kernels: Path) -> None:
-    """A part has no code of its own on disk, is compiled once for all whole numbers, and is plain Python for Python."""
-    script = LOAD + (
-        "from volt.kernels.part import more\n"
-        "print(loop.doubled(5), loop.doubled(np.int32(5)), more(2), len(more.overloads), more.signatures)"
-    )
-    assert output(start(kernels, "import numpy as np\n" + script, {})) == "12 12 3 1 [(int64,)]\n"
-    assert not list(kernels.rglob("part.*.nbi"))
-
-
-@compiles
 def test_compiled_code_is_cached_per_user_when_the_package_cannot_be_written_to(kernels: Path) -> None:
     """A second process finds what the first compiled, in the user's folder."""
     make_unwritable(kernels)
@@ -155,16 +131,6 @@ def test_compiled_code_is_kept_in_the_folder_that_the_user_names(kernels: Path, 
     assert run(kernels, NUMBA_CACHE_DIR=named) == "False 14 0\n"
     assert kept(tmp_path) == kept(tmp_path / "named")
     assert len(kept(tmp_path)) == 2
-
-
-@compiles
-@pytest.mark.campaign
-def test_loops_run_where_nothing_can_be_kept(kernels: Path, tmp_path: Path) -> None:
-    """Without a folder to write to, every process compiles."""
-    make_unwritable(kernels)
-    home = str(kernels / "__pycache__")
-    assert [run(kernels, HOME=home, XDG_CACHE_HOME=home) for _ in range(2)] == [COMPILED] * 2
-    assert not kept(tmp_path)
 
 
 @compiles
@@ -190,25 +156,6 @@ def test_processes_that_start_at_once_share_what_they_compile(kernels: Path) -> 
     for process in [start(kernels, LOAD + CALL, {}) for _ in range(3)]:
         assert output(process).split()[1] == "12"
     assert run(kernels) == LOADED
-
-
-@compiles
-@pytest.mark.campaign
-def test_code_that_no_process_has_used_for_a_day_goes_when_other_code_comes(kernels: Path) -> None:
-    """Only folders of loops go, and only after a day; starting counts as use."""
-    place = kernels / "__pycache__"
-    old, recent, strange = (place / name for name in ("loops-old", "loops-recent", "other"))
-    for folder, days in ((old, 1.1), (recent, 0.9), (strange, 9)):
-        (folder / "inner").mkdir(parents=True)
-        age(folder, days)
-    assert run(kernels) == COMPILED
-    assert [folder.exists() for folder in (old, recent, strange)] == [False, True, True]
-    (mine,) = {folder.parent for folder in kept(place)}
-    age(mine, 9)
-    assert run(kernels) == LOADED
-    change(kernels, 2)
-    assert run(kernels) == "False 14 0\n"
-    assert mine.exists()
 
 
 @compiles

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from merges import FEW, LINES, MARKERS, assert_exact_at_every_size, counts_of, learned, markers, word_counts
 
 from volt.count.word_counts import WordCounts
-from volt.errors import CandidateError, ConfigError, VoltError
+from volt.errors import CandidateError, ConfigError
 from volt.learn.bpe import learn_bpe, replay_bpe
 from volt.learn.candidates import Candidates
 from volt.text.atoms import atom_code
@@ -30,10 +30,11 @@ def test_merges_equal_the_naive_learner(words, marker, n_merges, min_pair_count)
 
 
 def test_merges_equal_the_naive_learner_on_longer_words():
-    """The same, where pair lists, heap and pool outgrow their first size."""
+    """The same, where pair lists, heap and pool outgrow their first size, and a pair occurs thousands of times."""
     rng = Random(5)
-    words = {"".join(rng.choices("abcdefgh", k=rng.randint(20, 60))): rng.randint(1, 9) for _ in range(60)}
-    assert learned(words, 150).merges == naive.learn(words, 150, min_pair_count=1)
+    words = {"".join(rng.choices("abcdefgh", k=rng.randint(9, 20))): rng.randint(1, 9) for _ in range(15)}
+    for table in (words, {"ab" * 2100: 1, "b": 2}):
+        assert learned(table, 40).merges == naive.learn(table, 40, min_pair_count=1)
 
 
 def test_a_pair_is_merged_only_where_it_still_stands():
@@ -125,18 +126,6 @@ def test_curve_equals_direct_sums(words, marker):
         assert curve[k] == pytest.approx(term(candidates.counts_at(size), np.arange(size)).sum(), rel=1e-9)
 
 
-@given(word_counts(), st.sampled_from(["suffix", "none"]))
-@FEW
-def test_characters_are_conserved(words, marker):
-    """Σ n_j · len_j is the number of characters of the corpus at every size."""
-    candidates = learned(words, marker=marker)
-    n_characters = sum(len(word) * count for word, count in words.items())
-    lengths = [len(token) for token in candidates.tokens] if marker == "none" else candidates.lengths.tolist()
-    for size in candidates.sizes_after().tolist():
-        counts = candidates.counts_at(size).tolist()
-        assert sum(n * length for n, length in zip(counts, lengths, strict=False)) == n_characters
-
-
 @pytest.mark.parametrize("marker", MARKERS)
 def test_no_merges_leave_the_atoms(marker):
     """With n_merges=0 there is one size, the atoms."""
@@ -147,49 +136,44 @@ def test_no_merges_leave_the_atoms(marker):
     assert counts_of(candidates, candidates.n_atoms) == naive.token_counts(words, [], marker)
     assert candidates.curve(lambda counts, _: counts).tolist() == [candidates.atom_counts.sum()]
     assert replay_bpe(candidates.counts, [], marker=marker).tokens == candidates.tokens
+    assert learn_bpe(WordCounts.empty(), 5, marker=marker).n_tokens == 0
 
 
-@pytest.mark.parametrize("marker", MARKERS)
-def test_words_of_one_character(marker):
-    """Single characters hold no pair, except with the marker that starts a word."""
-    candidates = learned({"a": 3, "b": 1, "😀": 2}, marker=marker)
-    assert len(candidates.merges) == (3 if marker == "prefix" else 0)
-
-
-def test_one_word():
-    """A single word becomes a single token."""
-    candidates = learned({"abcdefg": 2}, min_pair_count=2)
-    assert counts_of(candidates, candidates.n_tokens) == {"abcdefg</w>": 2}
-
-
-def test_an_empty_corpus_has_no_candidates():
-    """Counting nothing gives no tokens, or is refused as a VoltError; never anything else."""
-    try:
-        candidates = learn_bpe(WordCounts.empty(), 5)
-    except VoltError:
-        return
-    assert candidates.n_tokens == 0
-    assert candidates.merges == []
-
-
-@given(word_counts(), st.integers(1, 6))
+@given(word_counts(), st.integers(1, 6), st.integers(0, 5), st.none() | st.integers(0, 9))
 @FEW
-def test_no_merge_is_rarer_than_asked(words, least):
-    """Each merge replaces a pair that stands at least min_pair_count times, and learning stops only for want of one."""
-    candidates = learned(words, 1_000, min_pair_count=least)
-    symbols = {word: naive.atoms(word) for word in words}
-    for merge in candidates.merges:
-        assert naive.pair_counts(words, symbols)[merge] >= least
-        symbols = {word: naive.replace(parts, merge) for word, parts in symbols.items()}
-    rest = naive.pair_counts(words, symbols)
-    assert all(count < least or naive.fakes_the_end(pair, "suffix") for pair, count in rest.items())
+def test_learning_ends_at_the_first_pair_that_is_too_rare(words, least, n_sure, n_merges):
+    """Without a number, more merges follow while a pair is common; `left` counts the best remaining pair."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("volt.learn.bpe.N_SURE", n_sure)
+        patch.setattr("volt.learn.bpe.COMMON", 4)
+        found = learned(words, n_merges, min_pair_count=least)
+    symbols, n = {word: naive.atoms(word) for word in words}, 0
+    while True:
+        counts = naive.pair_counts(words, symbols)
+        best = max([0, *(count for pair, count in counts.items() if not naive.fakes_the_end(pair, "suffix"))])
+        if best < max(1, least) or (n == n_merges or (n_merges is None and n >= n_sure and best < 4)):
+            break
+        symbols, n = {word: naive.replace(parts, found.merges[n]) for word, parts in symbols.items()}, n + 1
+    assert (found.n_merges, found.left) == (n, best if best >= least else 0)
 
 
-@pytest.mark.parametrize("options", [{"n_merges": -1}, {"min_pair_count": 0}])
-def test_impossible_numbers_are_refused(options):
-    """A negative number of merges and a min_pair_count below 1 are CandidateErrors."""
-    with pytest.raises(CandidateError):
-        learn_bpe(WordCounts.from_pairs({"ab": 1}), **options)
+def test_numbers_have_limits(monkeypatch):
+    """Numbers of merges and minimum counts are refused beyond their limits, and too many tokens for the tables."""
+    counts = WordCounts.from_pairs({"abcdef": 5})
+    for name, low, high in (("n_merges", 0, 10**9), ("min_pair_count", 1, 2**63 - 1)):
+        for number in (low - 1, high + 1):
+            with pytest.raises(CandidateError, match=f"{name} is {number}; give"):
+                learn_bpe(counts, **{name: number})
+        for number in (low, high):
+            assert learn_bpe(counts, **{name: number}).n_atoms == 6
+    merges = learn_bpe(counts).merges
+    monkeypatch.setattr("volt.kernels.bpe_tables.MOST", 8)
+    with pytest.raises(CandidateError, match=r"n_merges is 5; at most 2 merges can be learned; ask for fewer"):
+        learn_bpe(counts, 5)
+    assert [learn_bpe(counts, n).n_merges for n in (None, 2)] == [2, 2]
+    assert replay_bpe(counts, merges[:2]).n_tokens == 8
+    with pytest.raises(CandidateError, match=r"9 candidates, but the limit is 8; ask for fewer merges"):
+        replay_bpe(counts, merges[:3])
 
 
 def test_markers():

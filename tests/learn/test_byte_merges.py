@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import naive
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,16 +41,6 @@ def smallest_ids(pair: Pair, ids: Ids) -> Any:
     return ids[pair[0]], ids[pair[1]]
 
 
-def merged(symbols: list[str], pair: Pair) -> list[str]:
-    """Merge a pair in a word."""
-    found, place = list[str](), 0
-    while place < len(symbols):
-        hit = tuple(symbols[place : place + 2]) == pair
-        found.append("".join(pair) if hit else symbols[place])
-        place += 1 + hit
-    return found
-
-
 def learn(counts: Mapping[str, int], n_merges: int, order: Callable[[Pair, Ids], Any]) -> list[Pair]:
     """Learn merges by definition: merge the most frequent pair, and write the words anew."""
     words, weights = [list(word) for word in counts], list(counts.values())
@@ -71,7 +62,7 @@ def learn(counts: Mapping[str, int], n_merges: int, order: Callable[[Pair, Ids],
         changes = Counter[Pair]()
         for number in places.pop(pair, ()):
             changes.subtract({old: n * weights[number] for old, n in Counter(pairwise(words[number])).items()})
-            words[number] = merged(words[number], pair)
+            words[number] = naive.replace(words[number], pair)
             for new in pairwise(words[number]):
                 changes[new] += weights[number]
                 places[new].add(number)
@@ -111,10 +102,3 @@ def test_they_do_on_corpora(lines: Callable[[str, int], list[str]], name: str, t
     text, path = lines(name, 8_000), tmp_path / "text.txt"
     path.write_text("\n".join(text), encoding="utf-8", newline="\n")
     assert_by_definition(text, volt.count_words(path, pretokenizer="bytes"), 1_000)
-
-
-def test_counts_beyond_32_bits_are_exact() -> None:
-    """A table of words that occur up to 2^60 times: sums of pairs are beyond what 32 bits hold."""
-    words = {"ab": 2**33, "cd": 2**33 + 1, "abcd": 2**40, "bc": 3, "cdb": 2**60}
-    expected = learn(words, 20, greatest_text)
-    assert volt.learn_bpe(volt.WordCounts.from_pairs(words, pretokenizer="bytes"), 20).merges == expected

@@ -37,11 +37,6 @@ def test_all_counts_grow_with_those_of_the_words(scale: int) -> None:
         assert [n * scale for n in small.counts_at(size).tolist()] == large.counts_at(size).tolist()
 
 
-def test_a_pair_beyond_32_bits_is_merged_before_one_within() -> None:
-    """2³² + 1 occurrences are more than 3, though they are 1 to who counts with 32 bits."""
-    assert learn_bpe({"ab": 2**32 + 1, "cd": 3}, n_merges=1, marker="none").merges == [("a", "b")]
-
-
 @pytest.mark.parametrize("pretokenizer", ["whitespace", "bytes"])
 def test_more_atoms_than_64_bits_hold_are_refused(pretokenizer: str) -> None:
     """The counts fit, but four times "ab" in each of 2⁶⁰ words make a pair's count too large; one less is learnt."""

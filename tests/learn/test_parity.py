@@ -69,14 +69,6 @@ def test_merges_equal_the_naive_learner_on_longer_words():
         assert found.merges == naive.learn_parity(in_order(sources), lengths(sources, unit), 90, min_pair_count=1)
 
 
-@given(word_counts(), units, markers)
-@FEW
-def test_equal_sources_give_plain_merges(words, unit, marker):
-    """Where all sources are the same text, all are equally badly compressed, and its own plain merges come out."""
-    found = learn_parity(counted(dict.fromkeys("ab", words)), 30, unit=unit, marker=marker, min_pair_count=1)
-    assert found.merges == learned(words, 30, marker=marker).merges
-
-
 @given(word_counts(), st.integers(1, 3))
 @FEW
 def test_a_source_without_a_pair_leaves_the_choice_to_the_others(words, min_pair_count):
