@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 from golden import check
 from hypothesis import given, settings
@@ -160,10 +160,16 @@ def test_speed_is_measured_after_what_was_computed_ahead(monkeypatch: pytest.Mon
 
     class Rehearsal:
         n = 0
-        __enter__ = rehearsal = lambda self: self
-        __exit__ = lambda self, *_: None
-        place = lambda self: (0, SimpleNamespace(part=SimpleNamespace(n_lines=5)), 0)
-        blocks = lambda self, limit=None: [limit]
+
+        def rehearsal(self) -> Any:
+            return nullcontext(self)
+
+        def place(self) -> Any:
+            return 0, SimpleNamespace(part=SimpleNamespace(n_lines=5)), 0
+
+        def blocks(self, limit: int | None = None) -> Any:
+            return [limit]
+
         sources, n_workers = [SimpleNamespace(block_lines=3), SimpleNamespace(block_lines=4)], 2
 
     def write(blocks: Any, pipe: int, stream: Any, *, most: int | None, seconds: float) -> None:

@@ -60,7 +60,8 @@ def test_policies_are_checked(options: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("limits", "n_read", "n_faults", "exceeded"),
     [
-        ({"max_faults": 2}, 0, 2, ""), ({"max_faults": 2}, 0, 3, "max_faults=2"), ({"max_faults": 0}, 0, 1, "max_faults=0"),
+        ({"max_faults": 2}, 0, 2, ""), ({"max_faults": 2}, 0, 3, "max_faults=2"),
+        ({"max_faults": 0}, 0, 1, "max_faults=0"),
         ({"max_share": 0.25}, 999, 900, ""), ({"max_share": 0.25}, 1000, 250, ""),
         ({"max_share": 0.25}, 1000, 251, "max_share=0.25"), ({"max_share": 0.25}, 1001, 251, "max_share=0.25"),
         ({"max_share": 0.0, "max_faults": 9}, 1000, 1, "max_share=0.0"), ({}, 1000, 1000, ""),
@@ -113,11 +114,14 @@ def test_a_quarantine_file_is_checked_before_the_run(tmp_path: Path) -> None:
         ({"shuffle": "all"}, "shuffle='all': choose lines, outputs or none"), ({"paths": ()}, "paths is empty; give"),
         ({"paths": "a"}, "paths is 'a'.*give a tuple of one path"), ({"paths": (3,)}, r"paths\[0\] is 3"),
         ({"transforms": (Length,)}, r"transforms\[0\] is .*give a tuple of transforms"), ({"name": 3}, "name is 3"),
-        ({"transforms": Length()}, r"transforms is .*give a tuple of transforms"), ({"name": ["a"]}, "did you mean Source"),
+        ({"transforms": Length()}, r"transforms is .*give a tuple of transforms"),
+        ({"name": ["a"]}, "did you mean Source"),
         ({"transforms": (Length(), Repeat(101), Repeat(100))}, "into more than 10,000 lines; remove or lower"),
-        ({"names": ("x", "y")}, "2 names and 1 paths; give files"), ({"names": "xy", "keys": "x"}, "2 names and 1 keys"),
+        ({"names": ("x", "y")}, "2 names and 1 paths; give files"),
+        ({"names": "xy", "keys": "x"}, "2 names and 1 keys"),
         ({"keys": ("x",)}, "0 names and 1 keys"), ({"weight": -1.0}, "source 'a': weight"), ({"checks": 1}, "say"),
-        ({"weight": Schedule(((0, 0.0), (9, 0.0)))}, "every weight of its schedule is 0"), ({"max_line": -1}, "max_line"),
+        ({"weight": Schedule(((0, 0.0), (9, 0.0)))}, "every weight of its schedule is 0"),
+        ({"max_line": -1}, "max_line"),
         ({"weight": float("nan")}, "source 'a': weight"),
     ],
 )  # fmt: skip
@@ -321,7 +325,8 @@ def test_limits_of_ids(tmp_path: Path) -> None:
 
 
 PATHS = {
-    "a.de.tsv a.en.tsv": [], "a.de.jsonl a.en.jsonl": [], "a.de-en b.de_en": [], "de.txt en.txt fr.txt": [(0, 1), (1, 2)],
+    "a.de.tsv a.en.tsv": [], "a.de.jsonl a.en.jsonl": [], "a.de-en b.de_en": [],
+    "de.txt en.txt fr.txt": [(0, 1), (1, 2)],
     "a.de-en.de a.de-en.en": [(0, 1)], "a.DE a.EN": [], "a_de a_en": [(0, 1)], "a.xx a.yy": [],
     "x/de_DE/t x/en_Latn/t": [(0, 1)], "de/a.de en/a.en": [], "a.de b.en": [], "a.de a.de.gz a.en": [(0, 2)],
     "code.de.x.en code.de.x.fr": [(0, 1)], "fr.de.a fr.en.a": [(0, 1)],

@@ -11,6 +11,7 @@ from golden import check
 from streams import Drop, Pair, Refuse, Repeat, numbered
 
 from volt.stream import ErrorPolicy, Sampling, Schedule, Source, Stream
+from volt.stream.running import engine
 from volt.stream.transforms.case import Upper
 from volt.stream.transforms.filters import Length
 
@@ -49,6 +50,13 @@ def numbers_of(stream: Stream) -> list[Any]:
     cursors = [[*map(str, one.values())] for one in state["sources"].values()]
     epoch = passes and [passes.number, passes.n_lines, passes.given, *map(repr, passes.sources.values())]
     return [numbers, sources, cursors, epoch, state["ended"], state["since"], state["base"]]
+
+
+@pytest.fixture(autouse=True)
+def windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turns are planned a few at a time."""
+    monkeypatch.setattr(engine, "WINDOW", 30)
+    monkeypatch.setattr(engine, "_FEW", 8)
 
 
 @pytest.mark.parametrize("name", ROWS)
