@@ -12,10 +12,10 @@ import pytest
 from golden import check
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streams import Drop, Pair, Refuse, Repeat, numbered, write_lines
+from streams import Drop, Pair, Refuse, Repeat, numbered
 
 from volt.errors import ArgumentError, ConfigError, StreamError
-from volt.stream import ErrorPolicy, Schedule, Source, Stream, audit, debug, trace
+from volt.stream import Schedule, Source, Stream, audit, debug, trace
 from volt.stream.checking import audit as auditing
 from volt.stream.checking import plan as planning
 from volt.stream.checking import trace as tracing
@@ -231,6 +231,9 @@ def test_few_lines_are_those_of_all(tmp_path: Path, n_lines: int, steps: Any, op
     """At most so many lines, each with what all lines show of it; lines that are joined are followed together."""
     with streamed(tmp_path, *steps, **options) as stream:
         few, whole = list(debug(stream, n_lines=n_lines)), list(debug(stream))
+        assert stream.n == 0
+        with pytest.raises(ConfigError, match="n_lines is 0"):
+            list(debug(stream, n_lines=0))
     assert few == whole[:n_lines]
     assert len(few) == min(n_lines, 12)
     assert {line.fate for line in few} <= {"", "dropped", "unfit"}
@@ -255,17 +258,6 @@ def test_fates_of_lines(steps: Any, faults: Any, text: Any, expected: tuple[str,
     line = DebugLine("a", "/x/a.tsv", 1_000, "", steps, faults, text)
     assert (line.fate, line.dropped_by) == expected
     assert repr(line) == "<DebugLine: line 1,000 of a.tsv>"
-
-
-def test_an_unfit_line_stops_at_its_step(tmp_path: Path) -> None:
-    """The step that refused the line is the last one shown; its reason is given once, of any number of copies."""
-    path = write_lines(tmp_path / "a.tsv", ["good\tx", "bad\tx"])
-    steps = (Drop(0.0), Refuse("bad"), Drop(0.0, name="later"))
-    with Stream([Source("a", (path,), 1.0, steps)], policy=ErrorPolicy("skip"), cache=tmp_path) as stream:
-        good, bad = sorted(debug(stream), key=lambda line: line.line)
-    assert [step.name for step in good.steps] == ["drop", "refuse", "later"]
-    assert bad.steps == (TraceStep("drop", ("bad\tx",), ("bad\tx",)), TraceStep("refuse", ("bad\tx",), ()))
-    assert (bad.faults, bad.fate, bad.dropped_by) == (("refuse: holds 'bad'",), "unfit", "refuse")
 
 
 @pytest.mark.parametrize("most", [6, 5])

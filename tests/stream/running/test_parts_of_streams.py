@@ -6,6 +6,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -45,7 +46,7 @@ from volt.stream.running.engine import addresses
 from volt.stream.running.merging_states import _divided, _side_by_side, merge_states
 from volt.stream.running.prefetch import Prefetcher, ThisThread, Threads
 from volt.stream.running.source_buffer import SourceBuffer, by_source, mixed
-from volt.stream.running.state import Cursor, FaultCounts, Opening, State, advanced, check_cursor, reached
+from volt.stream.running.state import Cursor, FaultCounts, Opening, State, advanced, reached
 from volt.stream.running.stream_batch import StreamBatch, _check_kinds
 from volt.stream.running.summary import Summary, VirtualEpoch, epochs_read
 from volt.stream.transforms.column import Column
@@ -312,24 +313,6 @@ def test_positions_move_with_turns() -> None:
     assert advanced(state, np.array([], np.int64), openings) == state
 
 
-def test_cursors_fit_their_sources() -> None:
-    """At the first line of each block, and in a deal up to the last line; one more is refused."""
-    for start in (None, 0, 4, 8):
-        check_cursor(Cursor(0, 1, start), "a", n_lines=10, block_lines=4)
-    for start in (1, 10, 12):
-        with pytest.raises(
-            StreamError, match=rf"sources\.a\.start: no part of this rank begins at line {start} of epoch 1"
-        ):
-            check_cursor(Cursor(0, 1, start), "a", n_lines=10, block_lines=4)
-    check_cursor(Cursor(0, 1, 5), "a", n_lines=10, block_lines=4, rank=0, world=2)
-    with pytest.raises(StreamError, match="begins at line 5"):
-        check_cursor(Cursor(0, 1, 5), "a", n_lines=10, block_lines=4, rank=1, world=2)
-    for deal in (Remains(0, ((3, 10),)), Remains(0, (), (BlockRange(0, 6, 4, ((1, 1),)),))):
-        check_cursor(Cursor(0, 0, deal=(deal,)), "a", n_lines=10, block_lines=4)
-        with pytest.raises(StreamError, match=r"sources\.a\.deal goes beyond the 9 lines of the source"):
-            check_cursor(Cursor(0, 0, deal=(deal,)), "a", n_lines=9, block_lines=4)
-
-
 @pytest.mark.parametrize(
     ("check_one", "good", "bad"),
     [
@@ -563,6 +546,7 @@ def test_options_of_streams_are_checked(tmp_path: Path, options: dict[str, Any],
     close = {"seed": 0, "recall": 0, "n_workers": 256, "time_limit": 0.001, "rank": 1, "world": 2}
     stream = Stream([source], **close)  # type: ignore[arg-type]
     assert repr(stream) == "<Stream: 1 source, seed 0, rank 1 of 2, 0 lines given>"
+    assert repr(Stream([source])) == "<Stream: 1 source, seed 0, 0 lines given>"
     assert (stream.files, stream.n, stream.time_limit) == (source.paths, 0, 0.001)
     for wrong, remedy in (
         (source, r"did you mean \[source\]"),
@@ -571,6 +555,8 @@ def test_options_of_streams_are_checked(tmp_path: Path, options: dict[str, Any],
     ):
         with pytest.raises(ArgumentError, match=remedy):
             Stream(wrong)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="distinct names"):
+        Stream([source, source])
 
 
 def test_rehearsals_keep_every_option(tmp_path: Path) -> None:
@@ -588,6 +574,23 @@ def test_rehearsals_keep_every_option(tmp_path: Path) -> None:
         assert (other.n, stream.n) == (0, 2)
         for one in (stream, other):
             one.close()
+
+
+def test_workers_stay_while_a_stream_is_read(tmp_path: Path) -> None:
+    """Blocks computed ahead are used; another form, or a restored state, starts anew at the next line."""
+    with Stream([Source("a", numbered(tmp_path, "a", 30), block_lines=4)]) as stream:
+        assert stream._blocks is None
+        whole = list(islice(stream.rehearsal(), 12))
+        first, lines = stream._start_blocks(), list(islice(stream, 5))
+        lines += b"".join(stream.blocks(limit=2)).decode().split("\n")[:-1]
+        assert stream._blocks is first
+        lines += [line for batch in stream.batches(limit=2) for line in batch.lines.lines]
+        second = stream._blocks
+        assert second is not first
+        stream.restore(stream.state())
+        assert stream._blocks is None
+        lines += list(islice(stream, 3))
+        assert (lines, stream.summary().n_lines, stream.n) == (whole, 3, 12)
 
 
 @pytest.mark.parametrize(("change", "is_same"), [("rename", False), ("split", True), ("zero", True), ("reseed", False)])
