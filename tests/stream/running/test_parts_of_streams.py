@@ -275,11 +275,11 @@ def test_threads_and_this_thread_compute_the_same() -> None:
     assert [alone.receive(0.1) for _ in jobs] == [((*job, -job[1]),) for job in jobs]
     results = list[Any]()
     while len(results) < 9:
-        results += pool.receive(5.0)
+        results += pool.receive(60.0)
     assert (sorted(one[1] for one in results), pool.has_room, pool.receive(0.0)) == ([*range(9)], True, [])
     pool.request((0, 9))  # type: ignore[arg-type]
     with pytest.raises(StreamError, match=r"a worker failed:\n(.*\n)*ZeroDivisionError"):
-        pool.receive(5.0)
+        pool.receive(60.0)
     pool.close()
 
 

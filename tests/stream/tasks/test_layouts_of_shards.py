@@ -173,8 +173,12 @@ def test_files_are_read_once_while_they_stay(tmp_path: Path) -> None:
     assert folder.files_read() == {("mono", path): file}
     write(tmp_path / "a", b"\xef\xbb\xbfx\n\nz")
     assert folder.files_read() == {}
-    with pytest.raises(StreamError, match="changed while it was read"):
-        reading.check_unchanged(path, file.stamp)
+    for look in (
+        reading.check_unchanged,
+        lambda path, _: look_at(path, progress=lambda _: write(tmp_path / "a", b"x")),
+    ):
+        with pytest.raises(StreamError, match="a: changed while it was read"):
+            look(path, file.stamp)
 
 
 def test_signatures_are_of_texts() -> None:
