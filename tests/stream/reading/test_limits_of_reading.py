@@ -242,6 +242,7 @@ def test_joined_picks_give_the_same_outputs(picks: set[tuple[int, int]]) -> None
     assert sorted(chain.from_iterable(range(first, 60, step) for first, step in result)) == sorted(seen)
     assert len(result) <= len(disjoint)
     assert sampler.joined(result) == result
+    assert sampler.joined([(6, 4), (3, 2), (4, 4)]) == ((3, 1),)
 
 
 @pytest.mark.parametrize(("rank", "world"), [(-1, 2), (2, 2), (0, 0), (0, -1)])
@@ -297,6 +298,11 @@ def test_facts_of_tables(tmp_path: Path) -> None:
     shard = open_shard(path, fields={"x": "a", "y": "b"}, split_lines=2, cache=tmp_path)
     facts = shard.facts
     assert (shard.counts, facts.n_bytes, facts.longest, facts.first_tab, facts.is_utf8) == ((2, 2, 1), 26, 9, 4, False)
+    write_lines(tmp_path / "clean", [json.dumps(rows[0])])
+    for names, is_clean in ((["clean"], True), (["a", "clean"], False)):
+        paths = tuple(str(tmp_path / name) for name in names)
+        declared = Source("s", paths, names=("x", "y"), keys=("a", "b"))
+        assert open_source(declared, seed=1, cache=tmp_path).is_clean == is_clean
     parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "b")
     for most in (9, None):
         stored = open_shard(
