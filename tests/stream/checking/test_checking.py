@@ -12,8 +12,7 @@ import pytest
 from streams import Drop, Pair, Repeat, deadline, numbered, write_lines
 
 from volt.errors import StreamError
-from volt.stream import Schedule, Source, Stream, audit, plan, trace
-from volt.stream.checking.audit import deviation
+from volt.stream import Source, Stream, audit, plan, trace
 from volt.stream.checking.plan import resident, watched
 from volt.stream.reading.open_source import OpenSource
 from volt.stream.reading.sampler import parts
@@ -21,16 +20,6 @@ from volt.stream.reading.shards import open_pair
 from volt.stream.reading.tables import open_table
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-
-
-@pytest.mark.parametrize("world", [1, 2, 5])
-@pytest.mark.parametrize("block_lines", [7, 1000, 10_000])
-def test_audits_of_long_sources_prove_exact_cover(tmp_path: Path, world: int, block_lines: int) -> None:
-    """The same for a source of many blocks, and for blocks larger than the source."""
-    paths = numbered(tmp_path, "a", 5_300, n_shards=4)
-    found = audit(Stream([Source("a", paths, block_lines=block_lines, split_lines=900)], world=world), epochs=3)
-    assert found.exact
-    assert [(part.n_lines, part.epochs) for part in found.sources] == [(5_300, 3)]
 
 
 @pytest.mark.parametrize("world", [1, 2, 5])
@@ -106,12 +95,6 @@ def test_audits_find_other_content(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(auditing, "_file_lines", lambda source: iter([b"other"]))
     assert audit(stream, turns=10).exact
     assert not audit(stream, turns=10, content=True).exact
-
-
-def test_deviations_are_those_of_the_turns() -> None:
-    """The greatest deviation over windows is below one sample, under schedules too."""
-    weights = [1.0, 0.1, Schedule(((0, 5.0), (100_000, 0.0)), "linear")]
-    assert 0.4 < deviation(weights, 150_000) < 1 + 1e-6
 
 
 def make(tmp_path: Path) -> Stream:

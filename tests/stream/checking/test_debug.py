@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from streams import Drop, Make, Pair, Refuse, Repeat, Same, numbered
 
-from volt.errors import ConfigError
 from volt.stream import ErrorPolicy, Source, Stream
 from volt.stream.checking.trace import DebugLine, Fields, TraceStep, compared, debug, debug_page, plain
 from volt.stream.transforms.case import Upper
@@ -63,18 +62,6 @@ def test_each_step_goes_on_where_the_last_one_stopped(tmp_path: Path, name: str)
             assert [step.name for step in line.steps] == [step.name for step in steps][: len(line.steps)]
             assert bool(line.text) == (not line.fate)
             assert line.text or line.dropped_by == steps[len(line.steps) - 1].name
-
-
-def test_few_lines_are_the_first_of_many(tmp_path: Path) -> None:
-    """However many are asked for; the stream stays where it is."""
-    for step in (Upper(), Same(), Pair()):
-        with streamed(tmp_path, step, shuffle="lines") as stream:
-            whole = list(debug(stream, n_lines=40))
-            for n in (1, 9, 10, 39):
-                assert list(debug(stream, n_lines=n)) == whole[:n]
-            assert stream.n == 0
-    with streamed(tmp_path) as stream, pytest.raises(ConfigError, match="n_lines"):
-        list(debug(stream, n_lines=0))
 
 
 def test_every_source_has_its_lines(make: Make) -> None:

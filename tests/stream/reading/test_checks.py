@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volt.errors import ConfigError
 from volt.stream.reading.source_definition import Checks
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_batch import Batch
@@ -48,10 +46,3 @@ def test_lines_without_any_field_are_empty_lines() -> None:
     assert Checks(max_chars=0, blank=False).reasons(batch) == {
         0: "blank: no text", 1: "too long: 1 characters, allows 0",
     }  # fmt: skip
-
-
-def test_limits_that_no_line_can_meet_are_refused() -> None:
-    """More fields at least than at most, and what is no number."""
-    for wrong in ({"min_fields": 3, "max_fields": 2}, {"max_fields": 0}, {"max_chars": "9"}):
-        with pytest.raises(ConfigError):
-            Checks(**wrong)

@@ -15,12 +15,11 @@ from drawn import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shard_lines import TEXT, all_lines
-from streams import write_lines
 
 from volt.errors import StreamError
 from volt.stream.reading.index_cache import VERSION, cache_size, locked, prune
 from volt.stream.reading.shards import open_shard
-from volt.stream.reading.text_shard import SMALL, open_text, split_lines
+from volt.stream.reading.text_shard import open_text, split_lines
 
 
 def test_an_index_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,15 +66,6 @@ def test_nothing_is_left_of_a_split_that_failed(tmp_path: Path) -> None:
     with pytest.raises(StreamError, match=r"a\.tsv\.gz: truncated after line \d+; copy or compress it again"):
         open_shard(str(path), split_lines=10, cache=cache)
     assert not [found for found in cache.iterdir() if found.suffix != ".lock"]
-
-
-def test_a_large_plain_file_is_indexed_in_the_cache(tmp_path: Path) -> None:
-    """Plain files are never copied; the index of a large one is kept."""
-    path = write_lines(tmp_path / "a.tsv", ["x" * 99] * (SMALL // 100 + 1))
-    shard = open_text(path, split_lines=1000, cache=tmp_path / "cache")
-    assert shard.pieces.data_path == path
-    assert open_shard(path, split_lines=1000, cache=tmp_path / "cache") == shard
-    assert len(list((tmp_path / "cache").glob("*.json"))) == 1
 
 
 def test_a_cache_that_cannot_be_written_is_reported(tmp_path: Path) -> None:

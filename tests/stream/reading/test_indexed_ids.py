@@ -20,7 +20,7 @@ from volt.files.indexed_dataset import dtype_of
 from volt.stream import Source, Stream, audit
 from volt.stream.config.configuration import load_config
 from volt.stream.reading.error_policy import ErrorPolicy
-from volt.stream.reading.shards import IdShard, open_id_shard, open_pair, open_shard
+from volt.stream.reading.shards import IdShard, open_id_shard, open_pair
 from volt.stream.tasks.task import look_at
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_batch import Batch
@@ -222,17 +222,6 @@ def test_files_that_change_while_a_stream_runs_are_reported(tmp_path: Path, endi
     os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
     with pytest.raises(StreamError, match=rf"a\{ending}: lines .* are not what was indexed, though its size and time"):
         _ids(shard)
-
-
-def test_long_sentences_and_columns_are_refused(tmp_path: Path) -> None:
-    """A sentence of more bytes than max_line is named with its line, also if an index is kept; ids have no columns."""
-    prefix = write_pair(tmp_path / "a", LINES, "u16")
-    options = {"split_lines": 9, "cache": tmp_path / "cache"}
-    open_shard(f"{prefix}.bin", **options, max_line=24)  # type: ignore[arg-type]
-    with pytest.raises(StreamError, match=r"a\.bin:5: .*cut it, or raise max_line"):
-        open_shard(f"{prefix}.bin", **options, max_line=23)  # type: ignore[arg-type]
-    with pytest.raises(StreamError, match=r"a\.bin: contains indexed ids, which have no columns"):
-        open_shard(f"{prefix}.bin", fields={"src": "de"}, **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["a", "a.bin", "a.idx"])

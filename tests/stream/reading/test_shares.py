@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import chain, islice
 
 import numpy as np
@@ -11,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volt.errors import StreamError
-from volt.stream.reading import sampler
 from volt.stream.reading.sampler import BlockRange, Deal, EpochLayout, Pick, Remains, parts, permutation, read_order
 
 WORLDS = st.integers(1, 7)
@@ -101,17 +99,6 @@ def test_what_is_left_of_a_part(chosen: tuple[Pick, ...], offset: int) -> None:
     part = BlockRange(0, 0, 1, chosen)
     for n in (0, 7, 100):
         assert part.left(offset).chosen(n).tolist() == part.chosen(n).tolist()[offset:]
-
-
-def test_many_begun_parts_are_not_computed_by_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of many parts the first ones go to one rank each; each output still goes to one rank."""
-    monkeypatch.setattr(sampler, "_MOST_SHARED", 3)
-    begun = tuple(BlockRange(0, start, 1, ((1, 1),)) for start in range(9))
-    own = [Remains(0, (), begun).share(rank, 4).begun for rank in range(4)]
-    assert Counter(part.start for rank in own for part in rank) == {start: 1 if start < 8 else 4 for start in range(9)}
-    assert sorted(output for rank in own for part in rank if part.start == 8 for output in part.chosen(30)) == [
-        *range(1, 30)
-    ]
 
 
 def test_whole_epochs_follow_a_deal() -> None:

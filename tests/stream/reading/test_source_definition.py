@@ -5,19 +5,16 @@ from __future__ import annotations
 import gzip
 import lzma
 from collections import Counter
-from itertools import islice
 from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from streams import numbered, write_lines
 
-from volt.errors import ConfigError, StreamError
+from volt.errors import StreamError
 from volt.stream.reading.error_policy import ErrorPolicy
-from volt.stream.reading.open_source import OpenSource, open_source, part_slices, read_part
-from volt.stream.reading.sampler import BlockRange, EpochLayout, Slice, parts, read_order
+from volt.stream.reading.open_source import OpenSource, open_source, read_part
+from volt.stream.reading.sampler import BlockRange, parts
 from volt.stream.reading.source_definition import Source
 from volt.stream.running.block_computation import Address, compute_block
 
@@ -36,23 +33,6 @@ def epoch_lines(source: OpenSource, epoch: int) -> list[str]:
     """All lines of an epoch, in the order in which its parts give them."""
     blocks = [compute_block(source, Address(part, 0), ErrorPolicy()) for part in parts_of(source, epoch)]
     return b"".join(bytes(block.data) for block in blocks).decode().split("\n")[:-1]
-
-
-@settings(deadline=None)
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=8), st.integers(1, 80), st.randoms())
-def test_blocks_tile_an_epoch(sizes: list[int], block_lines: int, random: object) -> None:
-    """The slices of all blocks are the pieces' lines, each once, in the order of the pieces."""
-    import numpy as np
-
-    order = np.array(sorted(range(len(sizes)), key=lambda _: random.random()))  # type: ignore[attr-defined]
-    expected = [(int(piece), line) for piece in order for line in range(sizes[piece])]
-    found = list[tuple[int, int]]()
-    for block in range(-(-sum(sizes) // block_lines)):
-        start, n_lines = block * block_lines, min(block_lines, sum(sizes) - block * block_lines)
-        layout = EpochLayout(order, np.zeros_like(order), np.cumsum(np.array(sizes)[order]))
-        slices: tuple[Slice, ...] = read_order(layout, start=start, n_lines=n_lines)
-        found += [(part.piece, part.first + i) for part in slices for i in range(part.n_lines)]
-    assert found == expected
 
 
 @pytest.mark.parametrize("block_lines", [1, 7, 30, 1000])
@@ -78,25 +58,6 @@ def test_places_name_the_line_that_was_read(tmp_path: Path) -> None:
         for line, origin in zip(batch.lines, batch.origins.tolist(), strict=True):
             path, number = source.place_of(origin)
             assert Path(path).read_text().split("\n")[number - 1] == line
-
-
-def test_orders_depend_on_seed_name_and_epoch(tmp_path: Path) -> None:
-    """Another seed, another name or another epoch reads in another order."""
-    paths = numbered(tmp_path, "a", 60)
-    orders = {
-        tuple(epoch_lines(open_source(Source(name, paths), seed=seed), epoch))
-        for name, seed, epoch in [("a", 1, 0), ("b", 1, 0), ("a", 2, 0), ("a", 1, 1)]
-    }
-    assert len(orders) == 4
-
-
-def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
-    """A byte order mark at the start of a file is left out, packed or not."""
-    for packer in PACKERS.values():
-        path = tmp_path / "a.tsv"
-        path.write_bytes(packer(b"\xef\xbb\xbfone\ntwo\n"))
-        source = open_source(Source("a", (str(path),), split_lines=1, shuffle="none"), seed=0, cache=tmp_path / "c")
-        assert epoch_lines(source, 0) == ["one", "two"]
 
 
 def test_folders_globs_and_files_are_found(tmp_path: Path) -> None:
@@ -128,27 +89,3 @@ def test_an_unreadable_shard_can_be_left_out(tmp_path: Path) -> None:
     source = open_source(Source("a", (good, str(bad))), seed=0, cache=tmp_path / "c", policy=ErrorPolicy("skip"))
     assert source.n_lines == 100
     assert [fault.place for fault in source.faults] == [str(bad)]
-
-
-def test_blocks_are_bounded_by_memory(tmp_path: Path) -> None:
-    """A block holds no more lines than have about so many bytes."""
-    path = write_lines(tmp_path / "a.tsv", ["x" * 99] * 50)
-    source = open_source(Source("a", (path,), block_bytes=1000), seed=0)
-    assert source.block_lines == 10
-    assert [sum(found.n_lines for found in part_slices(source, part)) for part in parts_of(source, 0)] == [10] * 5
-    assert open_source(Source("a", (path,), block_bytes=1), seed=0).block_lines == 1
-
-
-def test_endless_sources_go_on() -> None:
-    """Without a number of epochs the parts never end."""
-    found = [part.address for part in islice(parts(4, 2), 5)]
-    assert found == [(0, 0), (0, 2), (1, 0), (1, 2), (2, 0)]
-
-
-@pytest.mark.parametrize(
-    "options", [{"block_lines": 0}, {"split_lines": 0}, {"epochs": 0}, {"shuffle": "all"}, {"weight": float("nan")}]
-)
-def test_options_out_of_range_are_refused(options: dict[str, object]) -> None:
-    """Sizes below 1, unknown words and weights that are no numbers are reported with the source's name."""
-    with pytest.raises(ConfigError, match="source 'a'"):
-        Source("a", ("a.tsv",), **options)  # type: ignore[arg-type]

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from streams import Crash, Drop, Refuse, Repeat, numbered
+from streams import Drop, Refuse, Repeat, numbered
 
 from volt.errors import StreamError
-from volt.stream import Batch, Checks, ErrorPolicy, LineFault, LineRng, Source
+from volt.stream import Batch, ErrorPolicy, LineFault, LineRng, Source
 from volt.stream.reading.error_policy import Fault
 from volt.stream.reading.open_source import OpenSource, open_source
 from volt.stream.reading.sampler import BlockRange
@@ -112,23 +112,6 @@ def test_a_block_is_a_pure_function(tmp_path: Path) -> None:
     assert first.data != computed(source, Address(BlockRange(3, 10, 10), 0)).data
 
 
-def test_transforms_draw_from_generators_of_their_own(tmp_path: Path) -> None:
-    """Two transforms in one block draw different numbers, and what the first draws does not move the second."""
-    once = computed(opened(tmp_path, Mark())).data.decode().split("\n")[0].split("\t")
-    twice = computed(opened(tmp_path, Mark(), Mark())).data.decode().split("\n")[0].split("\t")
-    assert twice[2] != twice[3]
-    assert twice[2] == once[2]
-
-
-@pytest.mark.parametrize("fault", [Refuse("a-7"), Crash("a-7")])
-def test_an_unfit_line_is_found_and_the_rest_is_kept(tmp_path: Path, fault: Transform) -> None:
-    """Whether a transform says which line it is or just fails, the place is right and the others go on."""
-    block = computed(opened(tmp_path, fault), policy=ErrorPolicy("skip"))
-    assert [found.place.rpartition("/")[2] for found in block.faults] == ["a.0.tsv:8"]
-    assert (block.n_lines, block.n_read) == (19, 20)
-    assert computed(opened(tmp_path, fault)).error.startswith(f"{tmp_path}/a.0.tsv:8: {fault.name}")
-
-
 def test_faults_after_filters_name_the_line_in_the_file(tmp_path: Path) -> None:
     """Where earlier steps dropped and repeated lines, the place is still that of the line in the file."""
     source = opened(tmp_path, Drop(0.5), Repeat(), Refuse("a-1"))
@@ -151,20 +134,6 @@ def test_a_transform_that_returns_no_batch_is_reported(tmp_path: Path) -> None:
     """Every line then fails, with what to do."""
     block = computed(opened(tmp_path, Wrong()))
     assert "transform 'wrong' must return a Batch with an origin for each line" in block.error
-
-
-@pytest.mark.parametrize(
-    ("checks", "line", "reason"),
-    [
-        (Checks(min_fields=2), "one", "columns: 1 fields, needs at least 2"),
-        (Checks(max_fields=2), "1\t2\t3", "columns: 3 fields, allows 2"),
-        (Checks(max_chars=5), "sixsix", "too long: 6 characters, allows 5"),
-        (Checks(blank=False), " \t ", "blank: no text"),
-    ],
-)
-def test_checks_tell_what_is_wrong(checks: Checks, line: str, reason: str) -> None:
-    """Each bound has its reason, and a line within bounds none."""
-    assert checks.reasons(Batch.of(["a\tb", line])) == {1: reason}
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\n\r", exclude_categories=["Cs"]), max_size=8), min_size=1))

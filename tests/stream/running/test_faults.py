@@ -92,9 +92,3 @@ def test_what_changes_while_the_stream_runs_ends_it(tmp_path: Path, changed: str
         with pytest.raises(StreamError, match=rf"{changed}: changed while the stream was running"):
             going.skip(1000)
         assert_no_process()
-
-
-def test_an_empty_source_is_reported(tmp_path: Path) -> None:
-    """A source without a line is an error before anything starts, not a wait."""
-    with deadline(10), pytest.raises(StreamError, match=r"source 'a': no line in .*; name other files"):
-        stream(Source("a", (write_lines(tmp_path / "a.tsv", []),)), ErrorPolicy("skip"), 2, tmp_path)

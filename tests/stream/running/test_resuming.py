@@ -15,7 +15,6 @@ from streams import Drop, Make, Pair, Repeat, deadline, numbered
 
 from volt.errors import StreamError
 from volt.stream import Schedule, Source
-from volt.stream.running.checkpoint import load_state, save_state
 from volt.stream.running.merging_states import merge_states
 
 
@@ -78,15 +77,6 @@ def test_a_state_within_a_loop_does_not_disturb_it(make: Make) -> None:
         lines.append(line)
         assert (stream.n, stream.state()["n"], stream.summary().n) == (len(lines),) * 3
     assert lines == whole
-
-
-def test_a_state_is_saved_whole(make: Make, tmp_path: Path) -> None:
-    """What is saved is what is loaded, and small."""
-    stream = make()
-    list(stream.blocks(limit=50))
-    save_state(stream.state(), tmp_path / "state.json")
-    assert load_state(tmp_path / "state.json") == json.loads(json.dumps(stream.state()))
-    assert (tmp_path / "state.json").stat().st_size < 4000
 
 
 @pytest.mark.slow

@@ -174,7 +174,7 @@ def test_a_place_that_cannot_be_is_reported_by_name(message: str) -> None:
         ("start: no part of this rank begins at line 40 of epoch 0", Cursor(9, 0, 40, 1), {}),
         ("begins at line 0 of epoch 0", Cursor(9, 0, 0, 1), {"rank": 1, "world": 2}),
         ("begins at line 16 of epoch 2", Cursor(9, 2, 16, 1, deal=DEAL), {}),
-        ("goes beyond the 29 lines", Cursor(9, 2, deal=DEAL), {"n_lines": 29}),
+        ("goes beyond the 39 lines", Cursor(9, 2, deal=DEAL), {"n_lines": 39}),
     ],
 )
 def test_places_outside_the_source_are_refused(message: str, cursor: Cursor, options: dict[str, Any]) -> None:

@@ -9,12 +9,11 @@ import threading
 from collections import Counter
 from itertools import islice, product
 from pathlib import Path
-from typing import Any
 
 import pytest
 from streams import Make, deadline, numbered
 
-from volt.errors import ConfigError, StreamError
+from volt.errors import StreamError
 from volt.stream import Source
 
 FRESH = [  # processes that import everything anew
@@ -32,16 +31,6 @@ def test_lines_are_the_same_for_any_number_of_workers(make: Make, n_workers: int
     """Processes, however started, give byte for byte what one process gives by itself."""
     with deadline(120), make(n_workers=n_workers, start_method=start_method) as stream:
         assert list(islice(stream, 500)) == list(islice(make(), 500))
-
-
-def test_the_two_ways_to_read_give_the_same_lines(make: Make) -> None:
-    """Lines one by one and blocks of bytes, whatever the limits of the blocks, are the same text."""
-    lines = list(islice(make(), 300))
-    stream, data = make(), b""
-    for limit in [1, 2, 3, 50, 244]:
-        data += b"".join(stream.blocks(limit=limit))
-    assert data.decode().split("\n") == [*lines, ""]
-    assert stream.n == 300
 
 
 def test_an_iterator_that_was_overtaken_says_so(make: Make) -> None:
@@ -93,15 +82,6 @@ def test_a_stream_stays_in_its_process(make: Make) -> None:
     """It cannot be pickled, before or after it was read; the error says what can be sent instead."""
     with pytest.raises(TypeError, match=r"cannot be sent to another process; open it there, and restore its state"):
         pickle.dumps(make())
-
-
-@pytest.mark.parametrize("world", [1, 2, 5])
-@pytest.mark.parametrize("block_lines", [1, 7, 100])
-def test_ranks_together_give_every_line_once(make: Make, tmp_path: Path, world: int, block_lines: int) -> None:
-    """Over all ranks, two epochs of a source give every line twice."""
-    source = Source("d", numbered(tmp_path, "d", 30, n_shards=3), block_lines=block_lines, split_lines=4, epochs=2)
-    lines = [line for rank in range(world) for line in make([source], rank=rank, world=world)]
-    assert Counter(lines) == Counter([f"d-{i}\tD {i}" for i in range(30)] * 2)
 
 
 def test_the_stream_stops_with_the_first_source_that_ends(make: Make, tmp_path: Path) -> None:
@@ -164,26 +144,3 @@ def test_the_summary_counts(make: Make, tmp_path: Path) -> None:
     assert found["fields"] == {"2": 28}
     assert found["sources"]["d"] == {"lines": 25, "requested": 25.0, "epochs": 2.5, "ended": False}
     assert found["lines_per_second"] > 0
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"ends": "never"}, "ends"),
-        ({"n_workers": -1}, "n_workers"),
-        ({"start_method": "x"}, "start_method"),
-        ({"rank": 1}, "rank 1"),
-    ],
-)
-def test_options_out_of_range_are_refused(make: Make, options: dict[str, Any], message: str) -> None:
-    """Unknown words and impossible numbers are reported."""
-    with pytest.raises(ConfigError, match=message):
-        make(**options)
-
-
-def test_sources_need_distinct_names(make: Make, tmp_path: Path) -> None:
-    """Two sources of one name would share their randomness and their place in the state."""
-    source = Source("d", numbered(tmp_path, "d", 3))
-    for sources in ([], [source, source]):
-        with pytest.raises(ConfigError, match="distinct names"):
-            make(sources)

@@ -184,6 +184,19 @@ def test_a_byte_order_mark_goes(folder: Path) -> None:
         assert b"".join(translation.input_blocks(read_blocks(str(path)))) == expected
 
 
+def test_steps_that_refuse_an_empty_line(folder: Path) -> None:
+    """They add no target side, so the system's output is decoded as the source side was encoded, blocks of it too."""
+    (folder / "refuses.py").write_text("def refuses(line):\n    return line if line else 1 / 0\n")
+    steps = "user: {file: refuses.py, function: refuses, takes: line}}, {encode: words.volt"
+    (folder / "r.yaml").write_text(
+        f"tasks: {{t: {{type: mono, inputs: {{i: {{mono: a.en}}}}, transforms: [{{{steps}}}]}}}}"
+    )
+    translation = Translation(folder / "r.yaml", "t")
+    assert translation.output(translation.input(["low"])) == ["low"]
+    path = write_lines(folder / "out.txt", ["low</w>", "", "lo w</w>"])
+    assert b"".join(translation.output_blocks(read_blocks(path))) == b"low\n\nlow\n"
+
+
 def test_a_refused_line_is_reported_behind_those_before_it(folder: Path) -> None:
     """With its number and the step, wherever in a block it stands; nothing is left out in silence."""
     translation = Translation(written(folder, "table"), "auto")

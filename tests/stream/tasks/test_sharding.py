@@ -16,8 +16,6 @@ from sharding import bytes_of, lines_of, mono_task, numbered, pair_task, shards_
 
 import volt
 from volt.errors import ArgumentError, ConfigError, CorpusError, StreamError, VoltError
-from volt.stream.reading.open_source import open_source
-from volt.stream.reading.source_definition import Source
 from volt.stream.tasks import shard_writing
 from volt.stream.tasks.shard_writing import shard
 from volt.stream.tasks.task import Input, LineReader, Task
@@ -54,13 +52,6 @@ def test_bytes_do_not_depend_on_workers(
     assert [len(source) for source, _ in shards_of(made[0][0])] == [107, 107, 106]
 
 
-def test_a_stream_reads_shards(tmp_path: Path) -> None:
-    """The files of a shard are a pair of `Source`."""
-    [made] = shard([pair_task(tmp_path, {"a": 7})], tmp_path / "shards", lines=100)
-    source = open_source(Source("de_en", made.paths, names=made.names), seed=1, cache=tmp_path / "cache")
-    assert (source.n_lines, made.counts) == (7, (7,))
-
-
 texts = st.lists(st.text(st.sampled_from("ab \t\r\ufeff\u2028é"), max_size=5), min_size=1, max_size=9).map("\n".join)
 texts = texts.filter(lambda text: text not in ("", "\ufeff"))  # which hold no line
 
@@ -76,15 +67,6 @@ def test_lines_are_those_that_a_stream_reads(
     expected = [line for read in task.inputs for line in lines_of(read.paths[0])]
     [made] = shard([task], tmp_path / "shards", compress="none", workers=1)
     assert sorted(line for (lines,) in shards_of(made) for line in lines) == sorted(expected)
-
-
-def test_lines_of_a_validation_task_keep_their_order(tmp_path: Path) -> None:
-    """Shard for shard they are the lines of the inputs, one input behind the other."""
-    task = mono_task(tmp_path, {"a": numbered("a", 5), "b": numbered("b", 6)}, split="valid", n_shards=3)
-    [made] = shard([task], tmp_path / "shards")
-    together = (numbered("a", 5) + numbered("b", 6)).decode().split("\n")[:-1]
-    assert [line for (lines,) in shards_of(made) for line in lines] == together
-    assert (made.counts, made.layout.order) == ((3, 4, 4), "kept")
 
 
 def test_words_are_those_of_the_inputs(tmp_path: Path) -> None:
@@ -121,16 +103,6 @@ def test_tasks_that_share_inputs_share_shards(tmp_path: Path) -> None:
     [made] = shard([task, other], tmp_path / "shards", names=["other"])
     assert made.task == "auto_en"
     assert [path.name for path in (tmp_path / "shards").iterdir()] == ["auto_en"]
-
-
-def test_progress_counts_lines(tmp_path: Path) -> None:
-    """First those of all files, then those of all shards, up to their number; also those that are there already."""
-    task, message = pair_task(tmp_path, {"a": 50}, n_shards=2), list[tuple[str, int, int | None]]()
-    for _ in range(2):
-        shard([task], tmp_path / "shards", progress=lambda *step: message.append(step))
-    assert message == [
-        ("count lines", 50, None), ("count lines", 100, None), ("shard", 25, 50), ("shard", 50, 50), ("shard", 50, 50)
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

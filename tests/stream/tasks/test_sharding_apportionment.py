@@ -40,12 +40,6 @@ def test_line_j_is_dealt_to_shard_j_modulo_their_number(lines: list[int], n_shar
     assert dealt(lines, n_shards).tolist() == counts.tolist()
 
 
-def test_one_line_beside_a_million() -> None:
-    """It is in one of ten shards, and that has no more lines than the others but for one."""
-    counts = dealt([10**6, 1], 10)
-    assert (counts[:, 1].tolist(), counts.sum(axis=1).tolist()) == ([1] + [0] * 9, [100_001] + [100_000] * 9)
-
-
 @given(few, st.integers(1, 9))
 def test_lines_that_keep_their_order_are_cut_in_a_row(lines: list[int], n_parts: int) -> None:
     """Each part holds the lines that follow those of the part before, and as many as the others within one."""

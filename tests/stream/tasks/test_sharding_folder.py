@@ -24,20 +24,6 @@ def task(tmp_path: Path) -> Task:
     return made
 
 
-def test_a_manifest_says_what_there_is(tmp_path: Path, task: Task) -> None:
-    """Paths in groups as a source takes them, lines, inputs with sizes and digests, words; the same as was returned."""
-    found = read_manifest(str(tmp_path / "shards"), task)
-    assert [found] == list(shard([task], tmp_path / "shards"))
-    folder = tmp_path / "shards" / "de_en"
-    assert found.paths == tuple(str(folder / f"0000{n}.{side}.zst") for n in (0, 1) for side in ("src", "tgt"))
-    assert (found.names, found.counts, found.n_lines) == (("src", "tgt"), (7, 6), 13)
-    assert [(read.name, read.n_lines) for read in found.inputs] == [("a", 9), ("b", 4)]
-    assert [(file.side, file.path, file.size) for file in found.inputs[1].files] == [
-        (side, str(tmp_path / f"b.{side}"), os.path.getsize(tmp_path / f"b.{side}")) for side in ("src", "tgt")
-    ]
-    assert found.word_paths == {side: str(folder / f"words.{side}.tsv") for side in ("src", "tgt")}
-
-
 def test_inputs_may_be_gone_touched_or_elsewhere(tmp_path: Path, task: Task) -> None:
     """What counts is their text, where they are still there."""
     (tmp_path / "a.src").unlink()

@@ -89,15 +89,6 @@ def test_shares_are_kept_at_every_point_through_a_resume(mix: Path) -> None:
     assert between["auto"] <= 1  # what it was owed at the point, and nothing else
 
 
-def test_the_number_of_workers_changes_no_byte(mix: Path) -> None:
-    """1, 2 and 5 workers give the bytes that the stream gives alone."""
-    found = set[bytes]()
-    for n_workers in (0, 1, 2, 5):
-        with Stream.from_config(mix, n_workers=n_workers) as stream:
-            found.add(b"".join(stream.blocks(limit=400)))
-    assert len(found) == 1
-
-
 def test_a_task_reads_all_its_inputs_and_those_that_it_shares(mix: Path) -> None:
     """An epoch of a task has every line of every pair once, side by side; of shared inputs, too."""
     message = load_config(mix)

@@ -63,7 +63,7 @@ class SourceBuffer:
         if is_resumed:
             if not 0 <= end.inside <= block.n_lines:
                 raise refusal(f"the state's sources.{self.name}.offset is {end.offset:,}, in {block.n_lines:,} lines")
-            cursor, self._offset = end, end.inside % max(1, block.n_lines)
+            cursor, self._offset = end, end.inside % block.n_lines
         else:
             before = end.offset if end.address == part.address else 0
             cursor = Cursor(end.lines, *part.address, before, address.chunk, before, end.deal, end.grown)

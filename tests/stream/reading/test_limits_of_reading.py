@@ -1,0 +1,527 @@
+"""Limits of what is read: exactly at each of them, one below and one above; and what stays as it was indexed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from golden import check
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from indexed_ids import write_pair
+from pyarrow import parquet
+from streams import numbered, write_lines
+
+from volt.errors import ArgumentError, ConfigError, CorpusError, OutputError, StreamError
+from volt.stream import Checks, ErrorPolicy, Schedule, Source
+from volt.stream.reading import index_cache, sampler, segments, shards, tables, text_shard
+from volt.stream.reading.error_policy import Fault, FaultCounter, check_quarantine, is_held, kind_of
+from volt.stream.reading.open_source import fingerprint, open_source, part_slices
+from volt.stream.reading.sampler import BlockRange, Remains, check_rank, from_environment, permutation
+from volt.stream.reading.shard import shifting_lines
+from volt.stream.reading.shards import bins_of, open_id_shard, open_shard, probable_pairs
+from volt.stream.reading.source_definition import check_names
+from volt.stream.transforms.column import Column
+from volt.stream.transforms.filters import Length
+from volt.stream.transforms.line_edits import Repeat
+from volt.stream.transforms.user_code import User
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"on_fault": "stop"}, "unknown on_fault 'stop'"),
+        ({"on_fault": "quarantine"}, "needs a quarantine file, and only it"),
+        ({"quarantine": "a"}, "needs a quarantine file, and only it"),
+        ({"on_fault": "quarantine", "quarantine": 3}, "quarantine is 3"),
+        ({"max_faults": -1}, "max_faults=-1, max_share=None: give counts, and shares 0 to 1"),
+        ({"max_faults": 1.5}, "max_faults is 1.5"),
+        ({"max_share": 1.01}, "max_share=1.01: give counts"),
+        ({"max_share": -0.01}, "max_share=-0.01: give counts"),
+        ({"max_share": "1"}, "max_share is '1'"),
+    ],
+)
+def test_policies_are_checked(options: dict[str, Any], message: str) -> None:
+    """Shares from 0 to 1 and counts from 0 up are taken, at their limits too."""
+    with pytest.raises((ConfigError, ArgumentError), match=message):
+        ErrorPolicy(**options)
+    ErrorPolicy(max_faults=0, max_share=0.0)
+    ErrorPolicy(max_share=1)
+
+
+@pytest.mark.parametrize(
+    ("limits", "n_read", "n_faults", "exceeded"),
+    [
+        ({"max_faults": 2}, 0, 2, ""), ({"max_faults": 2}, 0, 3, "max_faults=2"),
+        ({"max_faults": 0}, 0, 1, "max_faults=0"),
+        ({"max_share": 0.25}, 999, 900, ""), ({"max_share": 0.25}, 1000, 250, ""),
+        ({"max_share": 0.25}, 1000, 251, "max_share=0.25"), ({"max_share": 0.25}, 1001, 251, "max_share=0.25"),
+        ({"max_share": 0.0, "max_faults": 9}, 1000, 1, "max_share=0.0"), ({}, 1000, 1000, ""),
+    ],
+)  # fmt: skip
+def test_limits_of_faults_are_exact(limits: dict[str, Any], n_read: int, n_faults: int, exceeded: str) -> None:
+    """As many as allowed pass; one more stops, with the last fault, both numbers and the limit."""
+    counter = FaultCounter(ErrorPolicy("skip", **limits), n_read=n_read - 1, n_faults=n_faults - 1)
+    fault = Fault("a.tsv", 7, "columns: 1")
+    if exceeded:
+        message = (
+            rf"^a\.tsv:7: columns: 1; unfit lines: {n_faults} of {n_read}, more than {exceeded} allows; fix the data$"
+        )
+        with pytest.raises(StreamError, match=message):
+            counter.charge(n_read=1, faults=[Fault("b", 0, "utf: x"), fault][1:])
+    else:
+        counter.charge(n_read=1, faults=[fault])
+        counter.charge(n_read=2, faults=[])
+        assert (counter.n_read, counter.n_faults, counter.reasons) == (n_read + 2, n_faults, {"columns": 1})
+    assert (fault.place, Fault("b", 0, "x: y").place, kind_of(fault)) == ("a.tsv:7", "b", "columns")
+
+
+def test_a_quarantine_file_is_checked_before_the_run(tmp_path: Path) -> None:
+    """A URL, a folder, a missing folder; else rows are appended, in the order of the faults, as they are written."""
+    for path, message in (
+        ("s3://a/b", "it is not a file of this machine; name one"),
+        (str(tmp_path), "it is a folder; name a file"),
+        (str(tmp_path / "no" / "a"), "no such folder; make the folder"),
+    ):
+        with pytest.raises(OutputError, match=f"cannot be appended to: {message}"):
+            check_quarantine(path)
+    path = str(tmp_path / "unfit.jsonl")
+    assert not is_held(None)
+    assert not is_held(path)
+    counter = FaultCounter(ErrorPolicy("quarantine", quarantine=path))
+    for line in (2, 1):
+        counter.charge(n_read=1, faults=[Fault("a", line, "utf: é", text="ü\t"), Fault("b", 0, "x")])
+    rows = [json.loads(row) for row in Path(path).read_text().splitlines()]
+    assert [tuple(row.values()) for row in rows[::2]] == [("a:2", "utf: é", "ü\t"), ("a:1", "utf: é", "ü\t")]
+    assert "é" in Path(path).read_text()
+    assert is_held(path)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"block_lines": 0}, "block_lines=0 must be at least 1"), ({"block_bytes": 0}, "block_bytes=0 must"),
+        ({"split_lines": 0}, "split_lines=0 must"), ({"epochs": 0}, "epochs=0 must"),
+        ({"block_lines": None}, "block_lines is None"), ({"block_bytes": None}, "block_bytes is None"),
+        ({"shuffle": "all"}, "shuffle='all': choose lines, outputs or none"), ({"paths": ()}, "paths is empty; give"),
+        ({"paths": "a"}, "paths is 'a'.*give a tuple of one path"), ({"paths": (3,)}, r"paths\[0\] is 3"),
+        ({"transforms": (Length,)}, r"transforms\[0\] is .*give a tuple of transforms"), ({"name": 3}, "name is 3"),
+        ({"transforms": Length()}, r"transforms is .*give a tuple of transforms"),
+        ({"name": ["a"]}, "did you mean Source"),
+        ({"transforms": (Length(), Repeat(101), Repeat(100))}, "into more than 10,000 lines; remove or lower"),
+        ({"names": ("x", "y")}, "2 names and 1 paths; give files"),
+        ({"names": "xy", "keys": "x"}, "2 names and 1 keys"),
+        ({"keys": ("x",)}, "0 names and 1 keys"), ({"weight": -1.0}, "source 'a': weight"), ({"checks": 1}, "say"),
+        ({"weight": Schedule(((0, 0.0), (9, 0.0)))}, "every weight of its schedule is 0"),
+        ({"max_line": -1}, "max_line"),
+        ({"weight": float("nan")}, "source 'a': weight"),
+    ],
+)  # fmt: skip
+def test_sources_are_checked(options: dict[str, Any], message: str) -> None:
+    """Every option has its limit and its remedy."""
+    with pytest.raises((ConfigError, ArgumentError), match=message):
+        Source(**{"name": "a", "paths": ("a",), **options})
+
+
+def test_sources_at_their_limits() -> None:
+    """Ones, the most copies, tables of one key, lists in place of tuples; a repr counts what there is."""
+    least = Source("a", ["a"], block_lines=1, block_bytes=1, split_lines=1, epochs=1, max_line=1)  # type: ignore[arg-type]
+    most = Source("a", ("a", "b"), Schedule(((0, 0.0), (9, 1.0))), [Repeat(100), Repeat(100)], names=("x", "y"))  # type: ignore[arg-type]
+    assert (least.paths, most.transforms) == (("a",), (Repeat(100), Repeat(100)))
+    assert repr(most) == "<Source 'a': 2 paths, a schedule of weights, 2 transforms>"
+    assert repr(replace(least, weight=0.25)) == "<Source 'a': 1 path, weight 0.25, 0 transforms>"
+    assert Source("a", ("a",), names=("x",), keys=("y",), split_lines=None, epochs=None, max_line=None).keys == ("y",)
+    for wrong in ([], ["a", "a"]):
+        with pytest.raises(ConfigError, match=r"a stream needs one or more, with distinct names"):
+            check_names(wrong)
+    check_names(["a"])
+    assert [Checks(**one).any for one in ({}, {"blank": False}, {"min_fields": 1}, {"max_chars": 0})] == [False] + [
+        True
+    ] * 3
+    for wrong_checks in ({"min_fields": -1}, {"max_fields": 0}, {"max_chars": -1}, {"min_fields": 3, "max_fields": 2}):
+        with pytest.raises(ConfigError):
+            Checks(**wrong_checks)
+    Checks(min_fields=2, max_fields=2)
+
+
+@pytest.mark.parametrize(
+    ("block_bytes", "options", "expected"),
+    [
+        (1000, {}, (10, 10)), (1009, {}, (10, 10)), (1010, {}, (10, 10)), (1, {}, (1, 1)), (10**6, {}, (64, 64)),
+        (10**6, {"block_lines": 7}, (7, 7)), (500, {"block_lines": 7}, (5, 5)), (10**6, {"python": True}, (64, 8)),
+        (1000, {"python": True}, (10, 8)), (700, {"python": True}, (7, 7)),
+        (10**6, {"python": True, "shuffle": "outputs"}, (64, 64)),
+    ],
+)  # fmt: skip
+def test_blocks_and_chunks_are_bounded(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    block_bytes: int,
+    options: dict[str, Any],
+    expected: tuple[int, int],
+) -> None:
+    """By lines, by bytes on average, and for Python code by lines per call, but for whole blocks that are shuffled."""
+    monkeypatch.setattr("volt.stream.reading.open_source.CHUNK_LINES", 8)
+    (tmp_path / "own.py").write_text("def same(fields):\n    return fields\n")
+    steps = (User(file=tmp_path / "own.py", function="same"),) if options.pop("python", False) else ()
+    declared = Source(
+        "a", (write_lines(tmp_path / "a", ["x" * 99] * 50),), 1.0, steps, **{"block_lines": 64, **options}
+    )
+    source = open_source(replace(declared, block_bytes=block_bytes), seed=0)
+    assert (source.block_lines, source.chunk_lines) == expected
+    assert ("chunk_lines" in source.fingerprints) == (expected[1] < expected[0])
+    assert (source.n_bytes, source.n_lines, source.is_clean, source.is_utf8) == (5000, 50, True, True)
+
+
+@pytest.mark.parametrize("shuffle", ["lines", "none"])
+def test_layouts_of_grown_sources(tmp_path: Path, shuffle: Any) -> None:
+    """Old lines in the epoch's order, then appended ones in file order, until the epoch of growth is over."""
+    source = open_source(Source("a", numbered(tmp_path, "a", 11, n_shards=2), split_lines=2, shuffle=shuffle), seed=1)
+    result = list[str]()
+    for grown in ((), ((1, 4),), ((1, 6),), ((0, 3), (1, 8)), ((1, 10),)):
+        growing = source.growing(grown)
+        assert growing.growing(grown) is growing
+        for epoch in (0, 1, 2):
+            slices = part_slices(growing, BlockRange(epoch, 0, 11))
+            lines = [int(growing.line_starts[one.piece]) + one.first + i for one in slices for i in range(one.n_lines)]
+            assert sorted(lines) == list(range(11))
+            result.append(f"{grown} {epoch}: {lines}")
+            assert part_slices(growing, BlockRange(epoch, 3, 5)) == part_slices(growing, BlockRange(epoch, 3, 5))
+    if shuffle == "lines":
+        check("stream layouts", result)
+    else:
+        assert all(line.endswith(f": {[*range(11)]}") for line in result)
+    assert source.growing(((1, 4),)) is not source
+
+
+def test_orders_and_fingerprints_stay_as_they_are() -> None:
+    """Permutations of a few lines by seed, name, epoch and block; digests of values in any order of keys."""
+    orders = [
+        permutation(n, *place).tolist() for n, *place in ((0, 1), (1, 1), (2, 1, "a"), (9, 1, "a", 0), (9, 1, "a", 1))
+    ]
+    check("stream orders", [*map(str, orders), fingerprint({"b": [1, None], "a": "é"})])
+    assert fingerprint({"a": "é", "b": [1, None]}) == fingerprint({"b": [1, None], "a": "é"})
+
+
+@pytest.mark.parametrize("n", [64, 65, 68, 69])
+def test_as_many_begun_parts_are_shared_as_allowed(n: int) -> None:
+    """Sixty-four parts are dealt out by outputs; of more, the first ones go whole, one to each rank in turn."""
+    begun = tuple(BlockRange(0, start, 1, ((1, 1),)) for start in range(n))
+    own = [Remains(0, (), begun).share(rank, 4).begun for rank in range(4)]
+    n_whole = -(-(n - 64) // 4) * 4
+    assert [len(one) for one in own] == [n_whole // 4 + n - n_whole] * 4
+    assert sorted(part.start for rank in own for part in rank if part.picks == ((1, 1),)) == list(range(n_whole))
+
+
+@pytest.mark.parametrize(("n", "is_whole"), [(8, False), (9, True)])
+def test_parts_of_many_picks_go_whole(n: int, is_whole: bool) -> None:
+    """Up to eight picks are dealt out; more would multiply."""
+    part = BlockRange(0, 0, 1, tuple((first, 30) for first in range(1, n + 1)))
+    own = [Remains(0, (), (part,)).share(rank, 3).begun for rank in range(3)]
+    assert (own == [(part,), (), ()]) == is_whole
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.sets(st.tuples(st.integers(0, 11), st.sampled_from([1, 2, 3, 4, 6, 12])), max_size=8))
+def test_joined_picks_give_the_same_outputs(picks: set[tuple[int, int]]) -> None:
+    """Disjoint picks become no more picks, with the same outputs; joining again changes nothing."""
+    disjoint, seen = list[tuple[int, int]](), set[int]()
+    for first, step in sorted(picks):
+        if not seen & (outputs := set(range(first, 60, step))):
+            disjoint.append((first, step))
+            seen |= outputs
+    result = sampler.joined(disjoint)
+    assert sorted(chain.from_iterable(range(first, 60, step) for first, step in result)) == sorted(seen)
+    assert len(result) <= len(disjoint)
+    assert sampler.joined(result) == result
+    assert sampler.joined([(6, 4), (3, 2), (4, 4)]) == ((3, 1),)
+
+
+@pytest.mark.parametrize(("rank", "world"), [(-1, 2), (2, 2), (0, 0), (0, -1)])
+def test_ranks_count_from_0(rank: int, world: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below the world; a launcher's variables are named with their values."""
+    with pytest.raises(ConfigError, match=rf"rank {rank} of world {world}: ranks count from 0 to world − 1"):
+        check_rank(rank, world)
+    with pytest.raises(ConfigError, match=rf"^RANK='{rank}', WORLD_SIZE='{world}': rank .*; unset them"):
+        from_environment({"RANK": str(rank), "WORLD_SIZE": str(world)})
+    for wrong in (("rank", "x", 1), ("world", 0, 1.5)):
+        with pytest.raises(ArgumentError, match=f"{wrong[0]} is "):
+            check_rank(*wrong[1:])  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="SLURM_PROCID='1' is set, and SLURM_NTASKS is not"):
+        from_environment({"SLURM_PROCID": "1"})
+    monkeypatch.setenv("PMI_RANK", "1")
+    monkeypatch.setenv("PMI_SIZE", "3")
+    assert from_environment() == (1, 3)
+
+
+TEXTS = (b"a\tb\nlonger line\n\xff\n", b"\xef\xbb\xbfab\r\nc", b"a\n\n\tb\xc3\xa9\n", b"", b"\n", b"\r\n\xff\t\xff")
+
+
+@pytest.mark.parametrize("split", [1, 2, None])
+def test_facts_of_texts(tmp_path: Path, split: int | None) -> None:
+    """Bytes, the longest line, the first tab and UTF-8, plain and packed; a copy's pieces join to the file."""
+    result = []
+    for number, text in enumerate(TEXTS):
+        for pack in (bytes, gzip.compress):
+            path = tmp_path / f"{number}.{pack.__name__}"
+            path.write_bytes(pack(text))
+            shard = open_shard(str(path), split_lines=split, cache=tmp_path / "cache")
+            facts = shard.facts
+            result.append(f"{shard.counts} {facts.n_bytes} {facts.longest} {facts.first_tab} {facts.is_utf8}")
+            assert result[-1] == result[-1 - (pack is not bytes)]
+            assert b"".join(map(shard.files[0].read, range(len(shard.counts)))) == text
+            for n in range(1, shard.n_lines + 1):
+                (tmp_path / "first").write_bytes(b"\n".join(text.split(b"\n")[:n]) + b"\n")
+                first = open_shard(str(tmp_path / "first"), split_lines=None).facts.digest
+                assert first in shard.digests_of(n) or n == shard.n_lines
+    check(f"stream facts {split}", result[::2])
+
+
+def test_facts_of_tables(tmp_path: Path) -> None:
+    """Rows as lines: their bytes with tabs between fields, the longest, the first that is not one line."""
+    rows = [
+        {"a": "x", "b": "yy"},
+        {"a": None},
+        {"a": "é", "b": None},
+        {"a": "a\tb", "b": ""},
+        {"a": "long", "b": "line"},
+    ]
+    path = write_lines(tmp_path / "a", [json.dumps(row) for row in rows])
+    shard = open_shard(path, fields={"x": "a", "y": "b"}, split_lines=2, cache=tmp_path)
+    facts = shard.facts
+    assert (shard.counts, facts.n_bytes, facts.longest, facts.first_tab, facts.is_utf8) == ((2, 2, 1), 26, 9, 4, False)
+    write_lines(tmp_path / "clean", [json.dumps(rows[0])])
+    for names, is_clean in ((["clean"], True), (["a", "clean"], False)):
+        paths = tuple(str(tmp_path / name) for name in names)
+        declared = Source("s", paths, names=("x", "y"), keys=("a", "b"))
+        assert open_source(declared, seed=1, cache=tmp_path).is_clean == is_clean
+    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "b")
+    for most in (9, None):
+        stored = open_shard(
+            str(tmp_path / "b"), fields={"x": "a", "y": "b"}, split_lines=2, cache=tmp_path, max_line=most
+        )
+        assert stored.facts == facts
+    with pytest.raises(StreamError, match=r"b:5: the line has more than 8 bytes"):
+        open_shard(str(tmp_path / "b"), fields={"x": "a", "y": "b"}, split_lines=2, cache=tmp_path, max_line=8)
+
+
+def test_limits_of_ids(tmp_path: Path) -> None:
+    """32 bits, and as many ids as a line may have bytes for four each; each with its sentence."""
+    path = write_pair(tmp_path / "a", [[1], [], [-(1 << 31), (1 << 31) - 1], [5, 6]], "i64")
+    shard = open_id_shard(f"{path}.bin", split_lines=3, cache=tmp_path, max_line=8)
+    assert (shard.facts.n_bytes, shard.facts.longest, shard.facts.first_tab, shard.counts) == (4 * 5 + 4, 8, 0, (3, 1))
+    with pytest.raises(StreamError, match=r"a\.bin:3: the line has more than 7 bytes"):
+        open_id_shard(f"{path}.bin", split_lines=3, cache=tmp_path, max_line=7)
+    for number, wrong in enumerate((1 << 31, -(1 << 31) - 1)):
+        path = write_pair(tmp_path / str(number), [[1], [2], [], [3, wrong], [wrong]], "i64")
+        for split in (None, 1, 2):
+            with pytest.raises(StreamError, match=rf"{number}\.bin:4: id {wrong:,} is beyond 32 bits; name data of a"):
+                open_id_shard(f"{path}.idx", split_lines=split, cache=tmp_path)
+    assert bins_of(["x.idx", "y.bin", "y.idx", "z"]) == ["x.bin", "y.bin", "z"]
+    with pytest.raises(StreamError, match=r"has no columns|have no columns; remove `columns`"):
+        open_shard("a.bin", split_lines=1, fields={"a": "b"})
+
+
+PATHS = {
+    "a.de.tsv a.en.tsv": [], "a.de.jsonl a.en.jsonl": [], "a.de-en b.de_en": [],
+    "de.txt en.txt fr.txt": [(0, 1), (1, 2)],
+    "a.de-en.de a.de-en.en": [(0, 1)], "a.DE a.EN": [], "a_de a_en": [(0, 1)], "a.xx a.yy": [],
+    "x/de_DE/t x/en_Latn/t": [(0, 1)], "de/a.de en/a.en": [], "a.de b.en": [], "a.de a.de.gz a.en": [(0, 2)],
+    "code.de.x.en code.de.x.fr": [(0, 1)], "fr.de.a fr.en.a": [(0, 1)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("paths", "expected"), PATHS.items())
+def test_probable_pairs(paths: str, expected: list[tuple[int, int]]) -> None:
+    """Codes of one language at the same place; no tables, no codes of two languages, no unknown codes."""
+    listed = paths.split(" ")
+    assert probable_pairs(listed) == [(listed[one], listed[other]) for one, other in expected]
+
+
+@pytest.mark.parametrize("n", [20, 21, 22])
+def test_columns_that_there_are_are_listed(tmp_path: Path, n: int) -> None:
+    """Twenty of them, and how many more; of a struct, its fields; of nothing, no list."""
+    columns: dict[str, Any] = {f"c{i}": ["x"] for i in range(n - 1)} | {"s": [{"de": "x", "en": [1]}]}
+    parquet.write_table(pa.table(columns), tmp_path / "a")
+    shown = [f"'c{i}'" for i in range(n - 1)][:20] + ["'s'"] * (n == 20)
+    more = f" and {n - 20} more" if n > 20 else ""
+    for name, message in (
+        ("d", f"no column 'd'; there are {', '.join(shown)}{more}; name other columns"),
+        ("s.fr", "no column 's.fr': 's' contains no 'fr'; there are 'de', 'en'; name"),
+        ("c0.x", "no column 'c0.x': 'c0' contains no 'x'; name other"),
+        ("s", "column 's' is of type struct.*; name columns of text, or of lists of whole numbers"),
+    ):
+        with pytest.raises(StreamError, match=rf"a: {message}"):
+            open_shard(str(tmp_path / "a"), fields={"x": name}, split_lines=2, cache=tmp_path)
+    shard = open_shard(str(tmp_path / "a"), fields={"x": "s.de", "y": "s.en"}, split_lines=2, cache=tmp_path)
+    assert [column.strings() for column in shard.read(0)] == [["x"], ["1"]]
+
+
+KINDS = [
+    (pa.array(["x", None]), True), (pa.array(["x", None], pa.large_string()), True), (pa.array([None, None]), True),
+    (pa.array(["x", None], pa.string_view()), True), (pa.array(["x", None]).dictionary_encode(), True),
+    (pa.array([[1], None]), True), (pa.array([[1], None], pa.large_list(pa.int8())), True), (pa.array([1, 2]), False),
+    (pa.array([[1], None], pa.list_(pa.int16(), 1)), True), (pa.array([["x"], None]), False),
+    (pa.array([[1.0], None]), False), (pa.array([b"x", None]), False), (pa.array([1, 1]).dictionary_encode(), False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "is_taken"), KINDS)
+def test_kinds_of_columns(values: pa.Array, is_taken: bool) -> None:
+    """Text of every kind, and lists of whole numbers; nothing else."""
+    table = pa.table({"a": values})
+    if is_taken:
+        expected = [None, None] if values.type == pa.null() else [values[0].as_py(), None]
+        assert tables.column_of(table, "a").to_pylist() == expected
+    else:
+        with pytest.raises(StreamError, match="column 'a' is of type"):
+            tables.column_of(table, "a")
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, None])
+def test_json_rows_come_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n: int | None) -> None:
+    """As many rows as asked for, the last batch short; a list after a null is still a list, however they are cut."""
+    monkeypatch.setattr(tables, "_MOST_LINES", 4)
+    rows = [{"a": None, "b": "x"}, {"b": "y", "c": 1}, {"a": [1, 2], "b": None}, {"a": []}, {"a": [3], "b": "z"}]
+    path = write_lines(tmp_path / "a", [json.dumps(row) for row in rows])
+    batches = list(tables.json_rows(path, ["a", "b"], n=n, max_line=None))
+    sizes = {1: [1] * 5, 2: [2, 2, 1], 3: [3, 2], None: [4, 1]}[n]
+    assert [len(batch) for batch in batches] == sizes
+    assert [row for batch in batches for row in batch.to_pylist()] == [{"a": r.get("a"), "b": r.get("b")} for r in rows]
+
+
+def test_lines_that_shift_are_named_once() -> None:
+    """By the first field that has a tab, a line feed, or is missing before another; in the order of lines."""
+    columns = [
+        Column.of(["a", "b\n", None, "d", "\t\n", None, ""]),
+        Column.of(["a\t", None, "c", "d", "\n", None, "x"]),
+        Column.of(["a\n", "b", None, None, "e", "f", None]),
+    ]
+    texts = {row: text.removeprefix("fields: field ") for row, text in shifting_lines(columns).items()}
+    assert list(texts.items()) == [
+        (0, "2 contains a tab"), (1, "1 contains a line feed"), (2, "1 is missing, field 2 is not"),
+        (4, "1 contains a tab"), (5, "2 is missing, field 3 is not"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("size", "entries"), [(text_shard.SMALL - 1, 0), (text_shard.SMALL, 1)])
+def test_small_files_are_not_cached(tmp_path: Path, size: int, entries: int) -> None:
+    """A plain file below 2**20 bytes is indexed anew; from there on its index is stored."""
+    (tmp_path / "a").write_bytes(b"x" * (size - 1) + b"\n")
+    shard = open_shard(str(tmp_path / "a"), split_lines=1, cache=tmp_path / "c")
+    assert (shard.facts.n_bytes, shard.files[0].data_path) == (size, str(tmp_path / "a"))
+    assert len(list((tmp_path / "c").glob("*.json"))) == entries
+
+
+def test_entries_of_the_cache_belong_to_one_way_to_cut(tmp_path: Path) -> None:
+    """Another number of lines, another path or another time of change is another entry; the lines' limit is not."""
+    path, cache = tmp_path / "a.gz", tmp_path / "c"
+    path.write_bytes(gzip.compress(b"abc\nde\n"))
+    for split, n in ((1, 1), (2, 2), (None, 3), (1, 3)):
+        open_shard(str(path), split_lines=split, cache=cache)
+        assert len(list(cache.glob("*.json"))) == n
+    for most in (3, None):
+        assert open_shard(str(path), split_lines=1, cache=cache, max_line=most).n_lines == 2
+    with pytest.raises((StreamError, CorpusError), match="more than 2 bytes"):
+        open_shard(str(path), split_lines=1, cache=cache, max_line=2)
+    (tmp_path / "b.gz").write_bytes(path.read_bytes())
+    open_shard(str(tmp_path / "b.gz"), split_lines=1, cache=cache)
+    assert len(list(cache.glob("*.json"))) == 4
+    used = index_cache.cache_size(cache)
+    assert used == sum(one.stat().st_size for one in cache.iterdir())
+    assert index_cache.prune(cache) == 0
+    assert index_cache.cache_size(tmp_path / "nowhere") == 0
+
+
+@pytest.mark.parametrize(("age", "is_kept"), [(29.9, True), (30.1, False)])
+def test_entries_are_kept_for_30_days(tmp_path: Path, age: float, is_kept: bool) -> None:
+    """After the later of two times: its index was opened, or its copy read."""
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"abc\n"))
+    cache = tmp_path / "c"
+    shard = open_shard(str(tmp_path / "a.gz"), split_lines=1, cache=cache)
+    copy = Path(shard.files[0].data_path)
+    [index] = cache.glob("*.json")
+    then = index.stat().st_mtime - age * 86_400
+    os.utime(index, (then, then))
+    os.utime(copy, (then - 9, copy.stat().st_mtime))
+    size = index_cache.cache_size(cache)
+    assert index_cache.prune(cache) == (0 if is_kept else size)
+    assert index_cache.cache_size(cache) == (size if is_kept else 0)
+
+
+def test_segments_read_their_bytes(tmp_path: Path) -> None:
+    """Each piece from where the last one ended, in place or from a copy; a record gives them back."""
+    path = tmp_path / "a"
+    path.write_bytes(b"ab\nc\n\nd\n")
+    cut = [(b"ab\nc\n", 2), (b"\nd\n", 2)]
+    for packing, copy in (("plain", None), ("frames", tmp_path / "copy")):
+        found = segments.noted(str(path), packing, iter(cut), copy=copy)  # type: ignore[arg-type]
+        assert [found.read(0), found.read(1)] == [cut[0][0], cut[1][0]]
+        assert (found.counts, found.packing, found.data_path) == ((2, 2), packing, str(copy or path))
+        again = segments.Segments.of_record(json.loads(json.dumps(found.record())), str(path), tmp_path / "copy")
+        assert again == found
+        with pytest.raises(StreamError, match="cannot be read"):
+            segments.stamp_of(str(tmp_path / "no"))
+    damaged = replace(found, checks=(0, 0))
+    with pytest.raises(StreamError, match=r"its copy .*copy is damaged in piece 1 and was deleted; start the stream"):
+        damaged.read(1)
+    assert not (tmp_path / "copy").exists()
+    with pytest.raises(StreamError, match="a: lines 3 to 4 are not what was indexed"):
+        replace(segments.noted(str(path), "plain", cut), checks=(0, 0)).read(1)
+    assert segments.crc32(b"123456789") == 0xCBF43926
+
+
+def test_a_rest_of_lines_is_cut_across_blocks() -> None:
+    """Lines are taken whatever the blocks; what is missing at the end is counted."""
+    lines = text_shard.LineCutter(iter([b"a\nb\n", b"c\n", b"d\ne"]))
+    missing = list[int]()
+
+    def taken(n: int) -> list[bytes]:
+        cut, result = lines.cut(n), list[bytes]()
+        try:
+            while True:
+                result.append(next(cut))
+        except StopIteration as end:
+            missing.append(end.value)
+            return result
+
+    assert [taken(1), taken(0), taken(2), taken(4), taken(1)] == [[b"a\n"], [], [b"b\n", b"c\n"], [b"d\ne"], []]
+    assert missing == [0, 0, 0, 2, 1]
+
+
+def test_damaged_shards_name_their_remedy(tmp_path: Path) -> None:
+    """Only where a damaged file has a shard's name and stands beside a manifest."""
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "manifest.json").write_text("{}")
+    damaged, other = StreamError("x"), StreamError("y")
+    damaged.__cause__ = CorpusError("z")
+    for name, error, has_remedy in (
+        ("00001.src.zst", damaged, True), ("123456.mono", damaged, True), ("00001.tgt.gz", damaged, True),
+        ("00001.src.zst", other, False), ("0001.src.zst", damaged, False), ("00001.src.xz", damaged, False),
+    ):  # fmt: skip
+        remedy = f"; make the shards again: volt shard CONFIG -o {tmp_path}"
+        assert shards.remedy_of(str(tmp_path / "t" / name), error) == (remedy if has_remedy else "")
+    assert shards.remedy_of(str(tmp_path / "00001.src.zst"), damaged) == ""
+
+
+def test_places_of_lines(tmp_path: Path) -> None:
+    """The first and the last line of each file, whatever its pieces; blocks of lines keep their numbers."""
+    source = open_source(Source("a", numbered(tmp_path, "a", 7, n_shards=2), split_lines=2), seed=1)
+    places = [source.place_of(origin) for origin in range(7)]
+    assert [(Path(path).name, line) for path, line in places] == [
+        *(("a.0.tsv", i) for i in (1, 2, 3)), *(("a.1.tsv", i) for i in (1, 2, 3, 4))
+    ]  # fmt: skip
+    slices = part_slices(replace(source, source=replace(source.source, shuffle="none")), BlockRange(0, 0, 7))
+    for one in (*slices, *(one._replace(first=1, n_lines=1) for one in slices if one.n_lines > 1)):
+        batch, first = source.lines_of(one), int(source.line_starts[one.piece]) + one.first
+        assert batch.origins.tolist() == list(range(first, first + one.n_lines))
+        assert batch.lines == [f"a-{i}\tA {i}" for i in batch.origins]
+    assert np.array_equal(source.shard_starts, [0, 2, 4])
