@@ -29,14 +29,8 @@ CORPUS = [
 ]
 # (marker, pre-tokeniser): what is lossless up to white space, and what is lossless entirely
 JOINED = [("suffix", "whitespace"), ("prefix", "whitespace")]
-LOSSLESS = [
-    ("none", "metaspace"),
-    ("none", "metaspace-runs"),
-    ("none", "metaspace-line"),
-    ("none", "unicode"),
-    ("none", "gpt2"),
-    ("none", r"regex:[^ ]+|[ ]+"),
-]
+_KEPT = ("metaspace", "metaspace-runs", "metaspace-line", "unicode", "gpt2", r"regex:[^ ]+|[ ]+")
+LOSSLESS = [("none", name) for name in _KEPT]
 SCHEMES = JOINED + LOSSLESS
 NORMALIZERS = ["none", "nfc", "nfkc+lowercase"]
 

@@ -32,30 +32,11 @@ _LITERALS = st.sampled_from(
 )
 _CLASSES = st.sampled_from(
     [
-        r"\s",
-        r"\S",
-        r"\d",
-        r"\D",
-        r"\p{L}",
-        r"\p{N}",
-        r"\p{Lu}",
-        r"\p{M}",
-        r"\P{L}",
-        r"\pL",
-        r"\p{^L}",
-        ".",
-        r"[^\s\p{L}\p{N}]",
-        r"[^\r\n\p{L}\p{N}]",
-        r"[\r\n]",
-        "[a-c]",
-        "[^a]",
-        r"[\p{Ll}\p{Lo}\p{M}]",
-        "[0-9]",
-        r"[一-龥\u3040-ヿ]",
-        r"[!\-.\]\[]",
-        "[]a-]",
+        r"\s", r"\S", r"\d", r"\D", r"\p{L}", r"\p{N}", r"\p{Lu}", r"\p{M}", r"\P{L}", r"\pL", r"\p{^L}", ".",
+        r"[^\s\p{L}\p{N}]", r"[^\r\n\p{L}\p{N}]", r"[\r\n]", "[a-c]", "[^a]", r"[\p{Ll}\p{Lo}\p{M}]", "[0-9]",
+        r"[一-龥\u3040-ヿ]", r"[!\-.\]\[]", "[]a-]",
     ]
-)
+)  # fmt: skip
 _HOW_OFTEN = st.sampled_from(["", "", "?", "*", "+", "{2}", "{1,2}", "{1,3}", "{2,}", "{0,2}"])
 _AT_LEAST_ONCE = st.sampled_from(["", "", "+", "{2}", "{1,2}", "{1,3}", "{2,}"])
 _AHEAD = st.sampled_from(["", "", "", r"(?!\S)", r"(?=\s)", "(?!a|b)", "(?:$)", r"\z", r"(?=\p{L}|$)", "(?!$)"])

@@ -24,16 +24,9 @@ from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 PRETOKENIZERS = (
-    "whitespace",
-    "unicode",
-    "gpt2",
-    "metaspace",
-    "metaspace-runs",
-    "metaspace-line",
-    "bytes",
-    r"regex:\w+|\s",
+    "whitespace", "unicode", "gpt2", "metaspace", "metaspace-runs", "metaspace-line", "bytes", r"regex:\w+|\s",
     r"regex:[a-z]+",
-)
+)  # fmt: skip
 MARKERS = ("suffix", "prefix", "none")
 # Of one to four bytes each; spaces of all kinds, line ends, what spells markers, and some of the byte-level alphabet.
 CHARACTERS = (*"ab </w>▁\n\r\x00\u2003é中😀\ufffd", *(ALPHABET[byte] for byte in "▁é\n 中😀".encode()))

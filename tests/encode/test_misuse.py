@@ -17,18 +17,14 @@ from volt.vocabulary import Vocabulary
 
 ENCODER = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "l</w>", "o</w>")))
 ONE, MARK = np.array([0, 1]), "contains white space or unprintable characters; give a mark such as '@@'"
-OUT = Path("out")
+OUT, ROW, FLAT = Path("out"), np.array([4], np.int32), "; give a flat numpy array of whole numbers"
 
 # what is called wrongly → the kind of error, and how it starts
 WRONG: list[tuple[Callable[[], object], type[VoltError], str]] = [
     (lambda: ENCODER.encode_words(["lo", ""]), ConfigError, "words[1] is empty; remove it"),
     (lambda: ENCODER.encode_words([""]), ConfigError, "words[0] is empty; remove it"),
     (lambda: ENCODER.encode_words(["\ud800"]), CorpusError, "lone surrogate U+D800"),
-    (
-        lambda: ENCODER.encode_text(b"lo", separator="\ud800"),
-        ConfigError,
-        "separator contains the lone surrogate U+D800",
-    ),
+    (lambda: ENCODER.encode_text(b"lo", separator="\ud800"), ConfigError, "separator contains the lone surrogate"),
     (lambda: ENCODER.encode_text(b"lo", separator="\n"), ConfigError, rf"separator '\n' {MARK}"),
     (lambda: ENCODER.encode_text(b"lo", separator=" "), ConfigError, f"separator ' ' {MARK}"),
     (lambda: ENCODER.encode_text(b"lo", separator="\0"), ConfigError, rf"separator '\x00' {MARK}"),
@@ -37,19 +33,20 @@ WRONG: list[tuple[Callable[[], object], type[VoltError], str]] = [
     (lambda: ENCODER.decode_batch(Encoded(None, None)), ArgumentError, "encoded.ids is None; give a flat numpy"),  # type: ignore[arg-type]
     (lambda: ENCODER.decode_batch(Encoded([4], [0, 1])), ArgumentError, "encoded.ids is a list; give a flat numpy"),  # type: ignore[arg-type]
     (
-        lambda: ENCODER.decode_bytes(Encoded(np.array([[4]], np.int32), ONE)),
+        lambda: ENCODER.decode_bytes(Encoded(ROW[:, None], ONE)),
         ArgumentError,
-        "encoded.ids is a ndarray of int32 and 2 dimensions; give a flat numpy array of whole numbers",
+        f"encoded.ids is a ndarray of int32 and 2 dimensions{FLAT}",
     ),
     (
-        lambda: ENCODER.decode_batch(Encoded(np.array([4], np.int32), ONE / 2)),
+        lambda: ENCODER.decode_batch(Encoded(ROW, ONE / 2)),
         ArgumentError,
-        "encoded.offsets is a ndarray of float64 and 1 dimension; give a flat numpy array of whole numbers",
+        f"encoded.offsets is a ndarray of float64 and 1 dimension{FLAT}",
     ),
     (lambda: EncodeJob(separator="\t"), ConfigError, rf"separator '\t' {MARK}"),
     (lambda: EncodeJob(n_threads=0), ConfigError, "n_threads is 0; give 1 or more"),
     (lambda: EncodeJob(form=np.array([1, 2])), ArgumentError, "output is a ndarray; choose from pieces, ids, npy, bin"),  # type: ignore[arg-type]
     (lambda: Frame((2**40,), ()), ConfigError, "front[0] is 1099511627776; give 2,147,483,647 or less"),
+    (lambda: Frame((-1,)), ConfigError, "front[0] is -1; give 0 or more"),
     (lambda: Frame((), (None,)), ArgumentError, "back[0] is None; give a whole number"),  # type: ignore[arg-type]
     (lambda: binarize(ENCODER, "b.txt", OUT), ArgumentError, "paths is 'b.txt' (str); did you mean [path]?"),
     (lambda: binarize(ENCODER, Path("b.txt"), OUT), ArgumentError, "paths is a PosixPath; did you mean [path]?"),  # type: ignore[arg-type]
@@ -66,16 +63,8 @@ WRONG: list[tuple[Callable[[], object], type[VoltError], str]] = [
     ),
     (lambda: list(binarize_each(ENCODER, "b.txt", OUT)), ArgumentError, "paths is 'b.txt' (str); did you mean [path]?"),
     (lambda: encode_one(ENCODER, "b.txt", OUT, job=EncodeJob()), ArgumentError, "paths is 'b.txt' (str); did you mean"),
-    (
-        lambda: list(encode_each(ENCODER, "b.txt", OUT, job=EncodeJob())),
-        ArgumentError,
-        "paths is 'b.txt' (str); did you",
-    ),
-    (
-        lambda: list(encode_stream(ENCODER, "b.txt", job=EncodeJob())),
-        ArgumentError,
-        "paths is 'b.txt' (str); did you mean",
-    ),
+    (lambda: list(encode_each(ENCODER, "b.txt", OUT, job=EncodeJob())), ArgumentError, "paths is 'b.txt' (str); did"),
+    (lambda: list(encode_stream(ENCODER, "b.txt", job=EncodeJob())), ArgumentError, "paths is 'b.txt' (str); did you"),
 ]
 
 

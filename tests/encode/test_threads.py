@@ -45,19 +45,6 @@ def test_every_unit_has_a_row_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
     assert int((table._table.rows[2::4] > 0).sum()) == table.n_units
 
 
-def test_threads_share_an_encoder() -> None:
-    """Sixteen threads on one encoder give what one gives."""
-    encoder = Encoder(ENCODERS[0].vocabulary, cache_words=20)
-    rng = np.random.default_rng(0)
-    batches = [
-        [" ".join(rng.choice(list(HARD[18:]), 8)).replace("\n", "") for _ in range(5)] + [f"low{i}"] for i in range(400)
-    ]
-    expected = [list(chain.from_iterable(plain_ids(ENCODERS[0], batch))) for batch in batches]
-    with ThreadPoolExecutor(16) as pool:
-        found = list(pool.map(lambda batch: encoder.encode_batch(batch, n_threads=1).ids.tolist(), batches))
-    assert found == expected
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("which", [0, 2, 4, len(PRETOKENIZERS) + 1], ids=["whitespace", "gpt2", "bytes", "user tokens"])
 def test_thousands_of_batches_share_encoders(monkeypatch: pytest.MonkeyPatch, which: int) -> None:

@@ -142,9 +142,3 @@ def test_damaged_declarations_are_refused(name: str, message: str) -> None:
     """With what is wrong in them."""
     with pytest.raises(ConfigError, match=message):
         PreTokenizer(name)
-
-
-def test_a_mistyped_name_is_no_regex() -> None:
-    """What has no sign of a regex is answered with the names."""
-    with pytest.raises(ConfigError, match="no pattern is called 'cl100'; did you mean cl100k"):
-        PreTokenizer.of_pattern("cl100")

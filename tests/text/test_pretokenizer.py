@@ -11,22 +11,10 @@ from hypothesis import strategies as st
 from texts import LOSSLESS, NAMES, REGEXES, texts
 
 from volt.encode.offsets import pretoken_spans
-from volt.errors import ConfigError, CorpusError
+from volt.errors import ConfigError
 from volt.text.atoms import SPACE
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_normalizer_names_round_trip(name: str) -> None:
-    """parse and name are inverse."""
-    assert Normalizer.parse(name).name == name
-
-
-@pytest.mark.parametrize("name", ["whitespace", *LOSSLESS, *REGEXES])
-def test_pretokenizer_names_round_trip(name: str) -> None:
-    """parse and name are inverse."""
-    assert PreTokenizer.parse(name).name == name
 
 
 def test_unknown_names_are_refused_with_the_choices() -> None:
@@ -133,34 +121,3 @@ def test_unicode_keeps_marks_and_separates_numbers() -> None:
     assert PreTokenizer("unicode").split("l'e\u0301té 2024!?  ok") == (
         ["▁l", "'", "e\u0301té", "▁2024", "!?", "▁▁", "ok"]
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "keeps", "dummy"),
-    [
-        ("whitespace", False, False),
-        ("unicode", True, True),
-        ("gpt2", True, False),
-        ("metaspace", True, True),
-        ("metaspace-runs", True, True),
-        ("metaspace-line", True, True),
-        (r"regex:\S+", False, False),
-        (r"regex:(?s).", True, False),
-    ],
-)
-def test_what_is_kept_is_declared(name: str, keeps: bool, dummy: bool) -> None:
-    """keeps_spaces and dummy_prefix say how to decode."""
-    assert (PreTokenizer(name).keeps_spaces, PreTokenizer(name).dummy_prefix) == (keeps, dummy)
-
-
-@pytest.mark.parametrize("name", ["whitespace", *LOSSLESS, *REGEXES])
-def test_nothing_has_no_pretokens(name: str) -> None:
-    """The empty line has no pre-token, not even a dummy."""
-    assert PreTokenizer(name).split("") == []
-
-
-def test_lone_surrogates_are_reported() -> None:
-    """What is not text is refused with its position, not with a UnicodeEncodeError."""
-    for function in (PreTokenizer().split, PreTokenizer("gpt2").split, Normalizer("nfc").normalize):
-        with pytest.raises(CorpusError, match=r"lone surrogate U\+D800 at character 2 .*errors='replace'"):
-            function("ab\ud800")

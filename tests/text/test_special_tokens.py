@@ -56,41 +56,15 @@ def test_reveal_undoes_hide(user, text):
     assert special.reveal(text) == text
 
 
-def test_each_user_token_has_its_character():
-    """Each of many user tokens has a private character of its own."""
-    user = tuple(f"<u{number}>" for number in range(3_000))
-    special = SpecialTokens(user=user)
-    hidden = special.hide_text("".join(user))
-    assert len(set(hidden)) == len(hidden) == len(user)
-    assert special.reveal(hidden) == "".join(user)
-    assert special.revealed(FIRST_HIDDEN + len(user)) is None
-    assert special.revealed(ord("a")) is None
-
-
 @pytest.mark.parametrize(
     "fields",
     [
-        {"unk": ""},
-        {"unk": "a b"},
-        {"bos": " <s>"},
-        {"control": ("<a>", "<a>")},
-        {"pad": "\n"},
-        {"user": ("<a>",), "control": ("<a>",)},
-        {"user": ("a", "a")},
-        {"user": ("",)},
-        {"user": ("a\tb",)},
-        {"user": ("a\u3000b",)},
-        {"user": (BYTE_TOKENS[65],)},
-        {"user": tuple(map(str, range(5_000)))},
+        {"unk": ""}, {"unk": "a b"}, {"bos": " <s>"}, {"pad": "\n"}, {"user": ("a", "a")}, {"user": ("",)},
+        {"user": ("a\tb",)}, {"user": ("a\u3000b",)}, {"user": (BYTE_TOKENS[65],)}, {"user": ("x</w>",)},
+        {"user": ("\ud800",)}, {"control": ("<a>", "<a>")}, {"user": ("<a>",), "control": ("<a>",)},
     ],
-)
+)  # fmt: skip
 def test_impossible_tokens_are_refused(fields):
-    """Empty tokens, white space, repetitions, byte tokens, and more than there are private characters for."""
+    """Empty tokens, white space, repetitions, byte tokens, ends of words, lone surrogates."""
     with pytest.raises(ConfigError):
         SpecialTokens(**fields)
-
-
-def test_lone_surrogates_are_refused():
-    """A special token that is no text cannot be saved, so it is refused."""
-    with pytest.raises(ConfigError):
-        SpecialTokens(user=("\ud800",))

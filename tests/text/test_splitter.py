@@ -79,16 +79,6 @@ def test_named_patterns_cut_hostile_texts(name: str) -> None:
 
 @settings(max_examples=examples(40))
 @given(text=any_texts)
-def test_no_character_is_lost(text: str) -> None:
-    """The words together are the text, and none is empty."""
-    for name in ("gpt2", "deepseek3", "digits3-right"):
-        words = named_splitter(name).split(text)
-        assert "".join(words) == text
-        assert all(words)
-
-
-@settings(max_examples=examples(40))
-@given(text=any_texts)
 def test_both_spellings_of_openai_cut_alike(text: str) -> None:
     """GPT-2's pattern and its possessive spelling, which tiktoken has, give the same words."""
     assert named_splitter("gpt2").split(text) == named_splitter("r50k").split(text)
@@ -127,12 +117,6 @@ def test_a_class_that_nothing_is_in_matches_nothing() -> None:
         "b",
         "c",
     ]
-
-
-def test_a_splitter_has_a_split() -> None:
-    """None at all is refused."""
-    with pytest.raises(ConfigError, match="no split is given; give at least one"):
-        Splitter.of()
 
 
 def test_an_unknown_name_is_refused_with_those_that_exist() -> None:

@@ -96,7 +96,7 @@ class UnitCache:
     limit: about how many units are cached; each further word of a unit counts as one more
     """
 
-    def __init__(self, rule: UnitRule, encoder: UnitEncoder, dtype: DTypeLike, *, limit: int = 1 << 20) -> None:
+    def __init__(self, rule: UnitRule, encoder: UnitEncoder, dtype: DTypeLike, *, limit: int) -> None:
         from volt.kernels.encode_units import RING
 
         self.rule, self.limit, self.memory, self._ring = rule, limit, PaddedMemory(), aligned(RING)
@@ -246,9 +246,7 @@ class BatchEncoder:
     limit: about how many units each thread caches
     """
 
-    def __init__(
-        self, tables: MergeTables, rendering: Rendering, *, sampled: bool = False, limit: int = 1 << 20
-    ) -> None:
+    def __init__(self, tables: MergeTables, rendering: Rendering, *, limit: int, sampled: bool = False) -> None:
         self.tables, self.rendering, self.sampled, self._limit = tables, rendering, sampled, limit
         self._rule = UnitRule.of(tables.vocabulary)
         self._classes = CharacterClasses()  # shared by its threads

@@ -103,8 +103,7 @@ def places_of(starts: Longs, sizes: Longs) -> Longs:
     >>> places_of(np.array([5, 0]), np.array([2, 3])).tolist()
     [5, 6, 0, 1, 2]
     """
-    ends = np.cumsum(sizes)
-    result: Longs = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)
+    result: Longs = np.arange(sizes.sum()) + np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
     return result
 
 

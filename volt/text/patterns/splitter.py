@@ -139,11 +139,11 @@ def _tables(splits: tuple[Split, ...], automata: tuple[Automaton, ...], alphabet
     for automaton, offset in zip(automata, offsets.tolist(), strict=True):
         of_one = automaton.moves[:, columns].reshape(-1)
         moves.append(2 * np.where(of_one > 1, (of_one >> 1) * width + offset, 0).astype(np.int32) + (of_one & 1))
-    starts = np.array([automaton.start for automaton in automata], np.int64)  # 0 where no text can match
+    starts = np.array([automaton.start for automaton in automata], np.int64)
     from_end = np.array([split.from_end for split in splits], np.int64)
     return SplitTables(
         classes=alphabet.table(renamed.reshape(-1).astype(np.uint8)), moves=np.concatenate(moves), end=width - 1,
-        splits=2 * (starts > 0) * (starts * width + offsets) + from_end,
+        splits=2 * (starts * width + offsets) + from_end,
     )  # fmt: skip
 
 
