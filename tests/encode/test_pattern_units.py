@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 from drawn import examples
-from hypothesis import assume, example, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from patterns import any_texts, oracle, patterns, split_by
 
@@ -103,7 +103,7 @@ def test_words_are_those_of_the_regex_module(pattern: str, level: str, lines: li
 @example(pattern="a(?! )|.+", level="bytes", lines=["a b", "a", "a\tb"], more=[])
 @example(pattern=r"[^ ]+| +", level="bytes", lines=["a\tb \x85 c"], more=[])
 @example(pattern=r"[a-z]+$|[^ ]| ", level="characters", lines=["ab cd", "ab"], more=["ab"])
-@settings(max_examples=examples(12), deadline=None)
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 def test_units_have_the_words_of_whole_lines(pattern: str, level: str, lines: list[str], more: list[str]) -> None:
     """By any pattern, those that no unit can be parted for as well; twice, as units are new only once."""
     try:
@@ -118,7 +118,7 @@ def test_units_have_the_words_of_whole_lines(pattern: str, level: str, lines: li
 @given(pattern=patterns, lines=hard_lines)
 @example(pattern=r" ?[a-z]+", lines=["foo b!", "foo  b"])
 @example(pattern=r"[^\s]+(?= )|\w", lines=["foo b", "foo"])
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 def test_units_have_the_matches_of_a_regex(pattern: str, lines: list[str]) -> None:
     """What it drops between them ends no word."""
     try:
