@@ -66,3 +66,24 @@ def test_schemes_that_are_not_read_are_reported(url: str) -> None:
     """Not as a file that is missing."""
     with pytest.raises(CorpusError, match=r"(ftp|gopher):// is not read; copy it, or give one of s3, gs, hf"):
         expand(url)
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/a b/ü.txt", "https://host/a.txt?key=5", "hf://datasets/x/y/a.txt"])
+def test_a_url_survives_pathlib(url):
+    """What a Path makes of a URL, the option of a command say, is that URL."""
+    assert url_of(Path(url)) == url == url_of(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://u:p@ss@h/x", "http://h/x"),
+        ("http://joe:pa'S#?ECW@h/none.txt", "http://h/none.txt"),
+        ("s3://KEY:SECRET@bucket/none.txt", "s3://bucket/none.txt"),
+        ("s3://bucket/a@b", "s3://bucket/a@b"),
+    ],
+)
+def test_awkward_secrets_are_left_out(url: str, shown: str) -> None:
+    """Whatever a password holds, but for a slash, it is shown nowhere."""
+    assert bare(url) == shown
+    assert without_secrets(f"error {url}: cannot be read") == f"error {shown}: cannot be read"

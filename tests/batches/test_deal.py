@@ -38,3 +38,18 @@ def test_ranks_pay_the_same_within_one_batch(costs: list[int], world: int, seed:
     """Summed up over all steps, ranks differ by no more than the dearest and the cheapest batch do."""
     steps = np.array(costs, np.int64)[deal(costs, world=world, seed=seed).steps]
     assert not steps.size or np.ptp(steps.sum(axis=0)) <= np.ptp(steps)
+
+
+def test_where_costs_rise_evenly_all_ranks_pay_the_same() -> None:
+    """The rank that gets the dearest batch of a step gets the cheapest of the next dearer."""
+    steps = deal(range(0, 120, 10), world=3).steps
+    assert len({int(total) for total in (10 * steps).sum(axis=0)}) == 1
+
+
+def test_a_deal_is_a_function_of_what_is_given() -> None:
+    """Twice the same; seed, epoch and window each change it."""
+    costs = list(range(40))
+    places: list[dict[str, int]] = [{}, {"seed": 1}, {"epoch": 1}, {"window": 1}]
+    dealt = [deal(costs, world=3, **place).steps.tolist() for place in places]
+    assert dealt == [deal(np.array(costs), world=3, **place).steps.tolist() for place in places]
+    assert all(one != other for i, one in enumerate(dealt) for other in dealt[:i])

@@ -90,3 +90,14 @@ def test_positions_begin_anew_in_each_segment(lengths: list[int], size: int) -> 
         assert (ends[0], one.cu_seqlens.dtype, one.position_ids.dtype) == (0, np.int32, np.int64)
         assert [end - start for start, end in pairwise(ends)] == one.sizes.tolist()
         assert one.position_ids.tolist() == [place for size in one.sizes.tolist() for place in range(size)]
+
+
+def test_packs_are_a_function_of_what_is_given() -> None:
+    """Twice the same; seed, epoch and window each change it; without shuffle, the longest come first."""
+    lengths = np.arange(200) % 17 + 1
+    places: list[dict[str, int]] = [{}, {"seed": 1}, {"epoch": 1}, {"window": 1}]
+    rows = [pack(lengths, 20, **place).segments.rows.tolist() for place in places]
+    assert rows == [pack(lengths.tolist(), 20, **place).segments.rows.tolist() for place in places]
+    assert all(one != other for i, one in enumerate(rows) for other in rows[:i])
+    firsts = [int(one.sizes[0]) for one in pack(lengths, 20, shuffle=False)]
+    assert firsts == sorted(firsts, reverse=True)

@@ -15,7 +15,7 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 from steps_of_streams import PACK_RULE, PAIRS, TEXTS, TOKEN_RULE, bits, given, steps_of, stream_of, written
 
-from volt.batches import ByPacks, Samples, Steps, pack
+from volt.batches import ByPacks, ByTokens, Layout, SampleFormat, Samples, Steps, pack
 from volt.stream import Sampling, Source, Stream
 from volt.stream.transforms.filters import Length
 
@@ -193,3 +193,62 @@ def test_skipping_gives_the_steps_behind(folder: Path) -> None:
     assert bits(steps) == whole[7:]
     assert steps.skip(3) == 0
     assert steps.n == len(whole)
+
+
+def test_batches_keep_their_bound(folder: Path) -> None:
+    """No batch is laid out beyond max_tokens, none is empty, and rows are a multiple where so many fit."""
+    steps = steps_of(folder, 300, window=100)
+    for step in steps:
+        for side in (step["target"], step["net_input"]["src_tokens"]):
+            assert 0 < side.size <= TOKEN_RULE.max_tokens
+    assert steps.totals.n_samples == 300
+    assert 0 < steps.totals.padding_share < 0.3
+
+
+def test_buckets_bound_widths(folder: Path) -> None:
+    """Arrays are as wide as a bucket, on both sides and in all ranks."""
+    rule = ByTokens(max_tokens=128, buckets=(8, 16, 24))
+    ranks = [Steps(stream_of(folder, 200), PAIRS, rule, window=50, rank=rank, world=2) for rank in range(2)]
+    for pair in zip(*ranks, strict=True):
+        widths = {step["target"].shape[1] for step in pair} | {
+            step["net_input"]["src_tokens"].shape[1] for step in pair
+        }
+        assert len(widths) == 1
+        assert widths <= {8, 16, 24}
+
+
+def test_packs_are_nearly_full(folder: Path) -> None:
+    """Rows of packs are filled with whole samples: windows pass the emptiest on, so there is little padding."""
+    steps = steps_of(folder, 300, packed=True, window=60)
+    shares = [1 - step["ntokens"] / step["target"].size for step in steps]
+    assert steps.totals.n_samples == 300
+    assert np.mean(shares[:-2]) < 0.03
+
+
+def test_the_layout_is_that_of_collate(folder: Path) -> None:
+    """Widths, sides and the kind of ids follow the layout."""
+    layout = Layout(pad=7, left_pad_source=False, pad_to_multiple=8, dtype="int32")
+    step = next(iter(steps_of(folder, 60, layout=layout)))
+    tokens, lengths = step["net_input"]["src_tokens"], step["net_input"]["src_lengths"]
+    assert tokens.shape[1] % 8 == 0
+    assert tokens.dtype == np.int32
+    assert (tokens[np.arange(tokens.shape[1]) >= lengths[:, None]] == 7).all()
+
+
+def test_one_text_is_shifted_by_itself(folder: Path) -> None:
+    """Samples of one field, by tokens: what stands before each id is its input."""
+    step = next(iter(Steps(stream_of(folder, 60), TEXTS, ByTokens(max_tokens=64), window=60)))
+    assert (step["net_input"]["src_tokens"][:, 1:] == step["target"][:, :-1])[step["tgt_mask"][:, 1:]].all()
+
+
+def test_names_in_the_state_are_enough(folder: Path) -> None:
+    """A state holds no sample: it stays small, whatever the window."""
+    steps = steps_of(folder, 1000, window=1000)
+    steps.skip(3)
+    assert len(json.dumps(steps.state())) < 3_000
+    other = Steps(
+        steps.stream.rehearsal(), SampleFormat({"src": PAIRS.vocabularies["src"], "tgt": PAIRS.vocabularies["tgt"]}),
+        TOKEN_RULE, window=1000, world=3,
+    )  # fmt: skip
+    other.restore(steps.state())
+    assert len(json.dumps(other.state())) < 3_300  # and one bit for each line that is still wanted

@@ -207,3 +207,10 @@ def test_the_share_of_padding_is_that_of_rectangles(lengths: list[tuple[int, int
     assert (
         abs(padding_share(batches, lengths, to_longest=True) - (1 - np.sum(lengths) / batches.costs.sum() / 2)) < 1e-12
     )
+
+
+def test_no_rank_always_has_the_longest_row() -> None:
+    """The rank that gets the last row of a step is another one in the next."""
+    batches = token_batches(np.arange(1, 200), max_tokens=2000, world=3, shuffle=False)
+    longest = [[int(rows.max()) for rows in list(batches)[step : step + 3]] for step in range(0, len(batches), 3)]
+    assert {step.index(max(step)) for step in longest} == {0, 1, 2}

@@ -219,3 +219,35 @@ def test_source_shares_equal_a_plain_loop_and_sum_to_one(n_sources, n_tokens, se
     found = source_shares(counts)
     assert found == pytest.approx(expected)
     assert found.sum() == pytest.approx(1 if used else 0)
+
+
+def test_entropy_by_hand():
+    """Counts 2, 1, 1 of lengths 1, 2, 3: H = 1.5 log 2, divided by 2 for types, by (2 + 2 + 3) / 4 for occurrences."""
+    counts, lengths = np.array([2, 1, 1, 0]), np.array([1, 2, 3, 2])
+    assert entropy(counts, lengths) == pytest.approx(1.5 * math.log(2) / 2)
+    assert entropy(counts, lengths, length="occurrence") == pytest.approx(1.5 * math.log(2) / 1.75)
+
+
+@given(st.floats(0.1, 5), st.floats(0.5, 3), st.floats(0.1, 10), st.floats(-5, 5))
+@FEW
+def test_the_knee_ignores_units(power, spread, scale, shift):
+    """On a falling convex curve the knee is where the slope is the mean slope, whatever the units of either axis."""
+    sizes = np.unique((np.linspace(1, 100, 60) ** spread).astype(int) + 1)
+    entropies = sizes.astype(float) ** -power
+    index = knee(entropies, sizes)
+    assert knee(entropies * scale + shift, sizes * 7 + 3) == index
+    slopes = np.diff(entropies) / np.diff(sizes)
+    mean = (entropies[-1] - entropies[0]) / (sizes[-1] - sizes[0])
+    assert (slopes[:index] <= mean + 1e-12).all()
+    assert (slopes[index:] >= mean - 1e-12).all()
+
+
+@given(st.integers(1, 10**9), st.integers(1, 50))
+@FEW
+def test_uniform_counts_are_efficient(count, n):
+    """Equal counts have Rényi efficiency 1, divergence 0, entropy log n and an f95 of that count."""
+    counts = np.full(n, count)
+    assert renyi_efficiency(counts) == pytest.approx(1)
+    assert divergence(counts) == pytest.approx(0, abs=1e-9)
+    assert entropy(counts, np.ones(n, int)) == pytest.approx(math.log(n))
+    assert f95(counts) == count

@@ -8,12 +8,14 @@ from random import Random
 import numpy as np
 import pytest
 from commands import Run
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
 import volt
+from volt.choose.exact_curve import muv_search
 from volt.choose.report import as_text, rows_shown
+from volt.choose.rules import ExactCurve
 from volt.choose.search import SearchResult, supported
 from volt.vocabulary import Vocabulary
 
@@ -130,3 +132,29 @@ def test_notebooks_show_the_same_answer(result: SearchResult) -> None:
     assert result.answer[0] in shown
     assert result.answer[1] in shown
     assert np.isfinite([step.entropy for step in result.steps]).all()
+
+
+@given(st.integers(0, 10**6), st.data())
+@settings(deadline=None, max_examples=8)
+def test_muv_is_the_number_that_its_rule_reads(seed: int, data: st.DataObject) -> None:
+    """Sizes searched have the marginal utility between them, others none; the greatest is the one that muv names."""
+    candidates = volt.learn_bpe(words_of(seed, 80), 100)
+    offered = range(candidates.n_atoms, candidates.n_tokens + 1)
+    sizes = sorted(data.draw(st.sets(st.sampled_from(offered), min_size=2, max_size=9)))
+    result = volt.search(candidates, sizes=sizes)
+    values = {step.size: step.muv for step in result.steps if step.muv is not None}
+    assert list(values) == sizes[1:]
+    assert values[result.picks["muv"].size] == max(values.values())
+    assert f"{max(values.values()) * 1e6:,.1f}·10⁻⁶" in result.picks["muv"].why
+
+
+def test_support_counts_as_fed_does() -> None:
+    """Half of the tokens in use occur as often as the report says, 500 times at the pick of `median500`."""
+    for seed in range(12):
+        candidates = volt.learn_bpe(words_of(seed, 60 + 7 * seed, 20_000), 200)
+        median500 = ExactCurve(candidates, muv_search(candidates)).median500()
+        counts = candidates.counts_at(median500.size)
+        used = counts[counts > 0]
+        count = int(supported(candidates, median500.size).split("occur ")[1].split()[0].replace(",", ""))
+        assert 2 * (used >= count).sum() >= len(used) > 2 * (used > count).sum()
+        assert count >= 500 or "at no size" in median500.why

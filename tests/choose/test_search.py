@@ -22,6 +22,7 @@ from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError, VoltError
 from volt.learn.bpe import learn_bpe, replay_bpe
 from volt.learn.candidates import Candidates
+from volt.text.special_tokens import SpecialTokens
 
 FEW = settings(deadline=None, max_examples=examples(40))
 MARKERS = ["suffix", "prefix", "none"]
@@ -241,3 +242,36 @@ def test_a_real_search(lines):
     assert all(step.converged for step in result.steps)
     assert not result.pick.on_edge
     assert result.picks["muv"].on_edge
+
+
+def test_large_counts_are_exact():
+    """Counts beyond 32 bits, and beyond what doubles hold exactly, come out exactly."""
+    words = {word: count * 2**40 + 1 for word, count in WORDS.items()}
+    assert_counts_are_exact(search(learned(words, 100)))
+
+
+def test_the_signature_tells_searches_apart():
+    """What changes the result changes the signature: corpus, merges, marker, sizes, rule, parameters."""
+    candidates = learned()
+    sizes = [candidates.n_atoms + k for k in (0, 10, 20)]
+    results = [
+        search(candidates, sizes=sizes),
+        search(candidates, sizes=sizes[:2]),
+        search(candidates, sizes=sizes, select="muv"),
+        search(candidates, sizes=sizes, parameters=SearchParameters(min_share=0.5)),
+        search(learned(n_merges=100), sizes=sizes),
+        search(learned({**WORDS, "new": 1}), sizes=[size + 1 for size in sizes]),
+        search(learned(marker="prefix")),
+    ]
+    assert len({result.signature for result in results}) == len(results)
+    assert search(candidates, sizes=sizes).signature == results[0].signature
+
+
+def test_special_tokens_reach_the_vocabulary():
+    """special and byte_fallback are those of the vocabulary; sizes do not count them."""
+    special = SpecialTokens(user=("<url>",))
+    result = search(learned(), special=special, byte_fallback=True)
+    assert result.vocabulary.special == special
+    assert result.vocabulary.byte_fallback
+    assert len(result.vocabulary.pieces) >= result.vocabulary.size + 5 + 256
+    assert Encoder(result.vocabulary).encode("x<url>")[1] == "<url>"

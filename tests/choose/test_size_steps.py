@@ -208,3 +208,23 @@ def test_impossible_parameters_are_refused(field):
     with pytest.raises(ConfigError) as caught:
         SearchParameters(**field)
     assert next(iter(field)) in str(caught.value)
+
+
+def test_tokens_that_no_longer_occur_are_dropped():
+    """A token whose count has fallen to 0, once a longer one has swallowed it, is scaffolding, unless it is an atom."""
+    candidates = learned(words={"abc": 9, "abd": 1})
+    (step,) = size_steps(candidates, [candidates.n_tokens])
+    counts = candidates.counts_at(step.size)
+    assert (counts == 0)[candidates.n_atoms :].any()
+    assert not step.kept[candidates.n_atoms :][counts[candidates.n_atoms :] == 0].any()
+
+
+def test_earlier_sizes_change_nothing():
+    """A size is measured alike whether it comes first or after others, up to the solver's threshold."""
+    candidates = learned()
+    sizes = some_sizes(candidates)
+    together = [*size_steps(candidates, sizes, parameters=EXACT)]
+    alone = [next(size_steps(candidates, [size], parameters=EXACT)) for size in sizes]
+    for a, b in zip(together, alone, strict=True):
+        assert a.transport_entropy == pytest.approx(b.transport_entropy, rel=1e-9)
+        assert (a.kept == b.kept).all()

@@ -20,7 +20,9 @@ from transports import (
     check_plan,
     dense_cost,
     naive_update,
+    objective,
     random_problem,
+    replace_data,
     seeds,
     taus,
 )
@@ -279,3 +281,32 @@ assert int(peak.split()[1]) < 2 * 1024**2, "above 2 GB"  # not ru_maxrss, which 
 def test_large_problem_stays_below_two_gigabytes():
     """300,000 tokens × 10,000 characters, five each, run in less than 2 GB (3.4)."""
     subprocess.run([sys.executable, "-c", LARGE], check=True, timeout=120)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(seeds, st.floats(0.05, 5), st.floats(0.05, 0.95), st.floats(0.05, 0.95))
+def test_no_other_plan_is_better(seed, epsilon, row_tau, column_tau):
+    """With both marginals relaxed any plan on the support is feasible, and none costs less than ours."""
+    problem = random_problem(seed, epsilon=epsilon, row_tau=row_tau, column_tau=column_tau)
+    plan, rng = SOLVE(problem).matrix, np.random.default_rng(seed)
+    best = objective(problem, plan)
+    for scale in (1e-3, 1e-1, 1.0):
+        other = replace_data(plan, plan.data * np.exp(scale * rng.standard_normal(plan.nnz)))
+        assert objective(problem, other) >= best - 1e-9 * max(1.0, abs(best))
+
+
+@settings(max_examples=examples(50), deadline=None)
+@given(seeds, st.floats(0.01, 5))
+def test_order_of_rows_and_columns_is_immaterial(seed, epsilon):
+    """Permuting rows and columns of the problem permutes the plan."""
+    problem, rng = random_problem(seed, epsilon=epsilon), np.random.default_rng(seed)
+    rows, columns = rng.permutation(problem.row_mass.size), rng.permutation(problem.column_mass.size)
+    permuted = replace(
+        problem,
+        cost=problem.cost[rows][:, columns],
+        row_mass=problem.row_mass[rows],
+        column_mass=problem.column_mass[columns],
+    )
+    plan, other = SOLVE(problem), SOLVE(permuted)
+    np.testing.assert_allclose(plan.matrix.toarray()[rows][:, columns], other.matrix.toarray(), atol=1e-8)
+    np.testing.assert_allclose(plan.token_mass[columns], other.token_mass, atol=1e-8)

@@ -328,3 +328,23 @@ def test_ids_are_rounded_up_with_real_merges(run: Run) -> None:
     assert eight.merges[: len(plain.merges)] == plain.merges
     assert set(plain.tokens) < set(eight.tokens)
     assert f"{len(eight.pieces)} ids" in " ".join(said.split())
+
+
+def test_json_holds_what_the_report_shows_and_nothing_else_reaches_stdout(run: Run) -> None:
+    """With --json, stdout is one JSON object with the steps, picks, warnings, cuts, seconds and signature."""
+    data = json.loads(run("search", "corpus.txt", "--json", "-o", "v.volt").stdout)
+    assert {"steps", "picks", "pick", "warnings", "cuts", "seconds", "signature", "output"} <= set(data)
+    assert data["pick"]["size"] == data["best"]["size"]
+    assert [step["size"] for step in data["steps"]] == sorted(step["size"] for step in data["steps"])
+
+
+def test_inspect_tells_what_is_in_a_file_and_cuts_a_text(run: Run) -> None:
+    """`volt inspect` shows sizes, provenance and tokens, and the pieces of a text, as text and as JSON."""
+    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    shown = run("inspect", "-m", "v.volt", "the", "cat").stdout.decode()
+    assert "fingerprint" in shown
+    assert "the</w>" in shown
+    data = json.loads(run("inspect", "-m", "v.volt", "the cat", "--json").stdout)
+    assert "".join(data["pieces"]) == "the</w>cat</w>"
+    assert data["unreachable"] == {}
+    assert shown.split("unreachable")[1].split()[0] == "none"

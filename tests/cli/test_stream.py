@@ -313,3 +313,18 @@ def test_examples_are_listed_and_run(volt_stream: Run, stream_folder: Path) -> N
         assert len(volt_stream("run", stream_folder / "ex" / name / "stream.yaml", "--limit", 300, "-q").lines) == 300
     assert b"exists; choose another folder" in volt_stream("example", "mixing", "-o", "ex/mixing", status=1).stderr
     assert b"did you mean mixing" in volt_stream("example", "mixin", status=2).stderr
+
+
+def test_preview_shows_every_step(volt_stream: Run) -> None:
+    """preview tells the place of each of the first lines, what was read and what each transform made of it."""
+    message = volt_stream("preview", "stream.yaml", "-n", 12).stdout.decode()
+    lines = expected(12)
+    assert [row.split()[1] for row in message.split("\n") if row.startswith("line ")] == [str(n) for n in range(12)]
+    for line in lines:
+        assert line.replace("\t", "  ⇥  ") in message
+    assert "repeat" in message
+    assert "as it was" in message
+    assert "as it was" not in volt_stream("preview", "stream.yaml", "--changed").stdout.decode()
+    later = volt_stream("preview", "stream.yaml", "-n", 1, "--from", 11).stdout.decode()
+    assert lines[11].replace("\t", "  ⇥  ") in later
+    volt_stream("preview", "stream.yaml", "-n", 0, status=2)

@@ -211,3 +211,16 @@ def test_an_example_says_the_command_that_shows_it(volt_stream: Run, name: str, 
     error_text = volt_stream("example", name, "-o", "x").stderr.decode()
     assert f"next: volt stream {command} x/stream.yaml" in error_text
     volt_stream(*error_text.rstrip().split("volt stream ")[-1].split())
+
+
+def test_it_reports_on_the_way(volt_stream: Run, config: Path) -> None:
+    """After every so many steps, in JSON and in a table; the last line of the table is the sum."""
+    found = error_text(volt_stream, "-n", 10, "--every", 4)
+    assert [one["step"] for one in found["every"]] == [4, 8]
+    assert found["every"][0]["tokens"] < found["every"][1]["tokens"] < found["tokens"]
+    shown = volt_stream("batches", "b.yaml", *SET, "-n", 10, "--every", 5).stdout.decode()
+    words = [line.split() for line in shown.split("\n")]
+    assert words[0] == ["step", "sentences", "tokens", "padding", "longest", "tokens/s"]
+    assert [line[0] for line in words[1:3]] == ["5", "10"]
+    assert words[3] == ["source", "lines", "read", "epochs", "steps", "per", "epoch"]
+    assert f"{found['tokens']:,} without padding" in shown

@@ -94,3 +94,16 @@ def test_what_serving_costs_is_a_column_where_there_is_a_model() -> None:
                 expected = 2 * (1e6 + 64 * found["n_types"]) * found["tokens_per_byte"] if model else None
                 assert found["serving_flops_per_byte"] == (expected and pytest.approx(expected))
         assert ("volt scaling" in [system["name"] for system in data["systems"]]) == (model is not None)
+
+
+def test_tables_by_source_show_the_json(data: dict[str, Any]) -> None:
+    """The tables of one measure hold, for every system and source, the value of the JSON."""
+    sources = [source["name"] for source in data["corpus"]["sources"]]
+    tables = {table.name: table for table in report_tables(data)}
+    for key in ("fertility", "continued_word_rate", "parity"):
+        rows = [[cell.value for cell in row] for row in tables[f"{key}-by-source"].rows]
+        assert rows == [
+            [system["name"], *(system["by_source"][name][key] for name in sources)] for system in data["systems"]
+        ]
+    shares = [[cell.value for cell in row[1:]] for row in tables["share-by-source"].rows]
+    assert shares == [[system["shares"][name] for name in sources] for system in data["systems"]]

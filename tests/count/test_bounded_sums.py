@@ -329,3 +329,26 @@ def test_a_map_counts_within_the_memory(tmp_path: Path, monkeypatch: pytest.Monk
             written.clear()
             assert volt.count_words(paths, min_count=5, memory="512M", map=shard_map) == whole
             assert len(written) > 1
+
+
+@given(st.lists(WORDS, max_size=20), st.integers(1, 20), st.integers(0, 60))
+def test_words_that_are_remembered_can_be_learned_from(
+    parts: list[dict[str, int]], n_words: int, n_symbols: int
+) -> None:
+    """With their ends they have no more characters than is said, and the bound holds."""
+    found = approximate_sum(map(part_of, parts), n_words=n_words, n_symbols=n_symbols)
+    shown, expected = dict(found.part.table.rows()), Counter[str]()
+    for counts in parts:
+        expected.update(counts)
+    assert len(shown) <= n_words
+    assert sum(map(len, shown)) + len(shown) <= n_symbols
+    assert all(count - found.bound <= shown.get(word, 0) <= count for word, count in expected.items())
+
+
+def test_the_commonest_words_are_exact() -> None:
+    """A word that was always among those remembered has the count that it has."""
+    parts = [part_of({"the": 100, "of": 50, f"rare{n}": 1, f"seldom{n}": 2}) for n in range(50)]
+    found = approximate_sum(parts, n_words=4)
+    shown = dict(found.part.table.rows())
+    assert (shown["the"], shown["of"]) == (5000, 2500)
+    assert 0 < found.bound < 200

@@ -177,3 +177,18 @@ def test_a_map_that_loses_a_shard_is_reported(tmp_path: Path) -> None:
             count_words(path, map=in_ranges(lambda f, x, change=change: change([f(one) for one in x]), size=10))
     with pytest.raises(ArgumentError, match="map is 5"):
         in_ranges(5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+def test_files_are_cut_by_their_size_alone(tmp_path: Path, size: int) -> None:
+    """Ranges follow each other without a gap; none is longer than asked for; what is no larger stays whole."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"low lower\n" * 5)
+    found = ranges_of(str(path), size=size)
+    if size >= 50:
+        assert found == []
+        assert shards_of([str(path)], size=size) == [str(path)]
+        return
+    assert [part.start for part in found] == list(range(0, 50, size))
+    assert [part.stop for part in found] == [*(part.start for part in found[1:]), 50]
+    assert max(map(len, found)) == size

@@ -131,3 +131,11 @@ def test_what_is_made_of_a_table_is_checked(
     """A sum past 64 bits never wraps, and no number of what was read is below 0."""
     with pytest.raises(error, match=message):
         WordCounts(pl.DataFrame(table), **numbers)
+
+
+def test_the_largest_sum_is_taken() -> None:
+    """And a sum of counts beyond it is refused."""
+    whole = WordCounts(pl.DataFrame({"word": ["a", "b"], "count": [2**62, 2**62 - 1]}))
+    assert whole.total == 2**63 - 1
+    with pytest.raises(CorpusError, match="more than 64 bits can store; scale them down"):
+        _ = whole + WordCounts.from_pairs({"a": 1})

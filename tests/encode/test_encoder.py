@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,8 @@ from merges import LINES
 
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
-from volt.errors import CorpusError
+from volt.errors import CorpusError, VoltError
+from volt.kernels.apply_bpe import LONG
 from volt.learn.bpe import learn_bpe
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
@@ -205,3 +207,94 @@ def test_pieces_equal_subword_nmt_on_real_text(subword_nmt, lines, name):
     """On twelve languages and five scripts; merges are learned on the first half of the text."""
     text = lines(f"{name}.txt.gz" if name in TED else f"{name}.gz", 2_000 if name in TED else 6_000)
     assert_pieces_equal_subword_nmt(subword_nmt, text[: len(text) // 2], text, 2_000 if name in TED else 4_000)
+
+
+@given(vocabularies(), st.lists(st.text("abc<>/w▁é😀", min_size=1, max_size=9), max_size=4))
+@FEW
+def test_pieces_of_other_words_equal_the_naive_encoder(case, words):
+    """The same for words with characters that the vocabulary has never seen; they stay as they are."""
+    _, vocabulary = case
+    found = Encoder(vocabulary).encode_words(words)
+    assert [[*pieces] for pieces in found] == [
+        naive.encode(word, vocabulary.merges, vocabulary.tokens, vocabulary.marker) for word in words
+    ]
+
+
+@pytest.mark.parametrize("user", [("ab", "abc"), ("abc", "ab")])
+def test_the_longer_user_token_wins(user):
+    """Of two user tokens that begin at the same place the longer is taken, whichever was declared first."""
+    made = encoder("suffix", "whitespace", user=user)
+    assert made.encode("xabc ab") == ["x", "abc", "</w>", "ab", "</w>"]
+    assert [piece for piece, *_ in made.encode_offsets("xabc ab")] == made.encode("xabc ab")
+
+
+@pytest.mark.parametrize(("merges", "tokens"), [((), ("a", "b", "c</w>")), ((("a", "_"),), ("a", "b", "c</w>"))])
+def test_a_role_token_of_one_character_is_refused_or_safe(merges, tokens):
+    """A role token of one character, which text may hold, is refused, or text is never encoded to it."""
+    try:
+        made = Encoder(Vocabulary(merges, tokens, special=SpecialTokens(pad="_")))
+    except VoltError:
+        return
+    for line in ("a_b_c", "_", "_c", "b_ c"):
+        assert 3 not in made.encode_ids(line)
+
+
+def test_a_user_token_that_looks_like_the_end_of_a_word():
+    """A user token spelled "</w>" or "x</w>" is refused, or survives encoding and decoding like any other."""
+    for token in ("</w>", "x</w>"):
+        for byte_fallback in (False, True):
+            try:
+                made = Encoder(
+                    Vocabulary((), ("a", "b</w>"), special=SpecialTokens(user=(token,)), byte_fallback=byte_fallback)
+                )
+            except VoltError:
+                continue
+            for line in (f"a{token}a b", f"{token} b", f"a{token}"):
+                assert made.decode(made.encode(line)) == line, (token, byte_fallback)
+
+
+@pytest.mark.parametrize("n", [LONG - 1, LONG, LONG + 1, 3 * LONG])
+def test_long_words_are_merged_as_short_ones_are(n):
+    """On either side of the length at which the loop changes, pieces are those of the naive twin."""
+    rng = Random(n)
+    merges = [("a", "b"), ("a", "a"), ("ab", "ab"), ("b", "b"), ("aa", "ab"), ("bb", "a"), ("ab", "b</w>")]
+    tokens = tuple(dict.fromkeys(["a", "b", "a</w>", "b</w>", *map("".join, merges)]))
+    made = Encoder(Vocabulary(tuple(merges), tokens))
+    for _ in range(20):
+        word = "".join(rng.choices("ab", k=n))
+        assert made.encode(word) == naive.encode(word, merges)
+
+
+@given(texts)
+@FEW
+def test_pickling_changes_nothing(text):
+    """An encoder that went through pickle encodes alike."""
+    made = encoder("none", "gpt2", user=USER)
+    assert pickle.loads(pickle.dumps(made)).encode(text) == made.encode(text)
+
+
+def test_any_ids_decode():
+    """Any sequence of ids that exist decodes, bytes that are no UTF-8 included."""
+    for scheme in SCHEMES:
+        made = encoder(*scheme, user=USER, byte_fallback=True)
+        ids = Random(2).choices(range(len(made.vocabulary.pieces)), k=2_000)
+        assert isinstance(made.decode_ids(ids), str)
+        assert made.decode_ids(np.array(ids, np.int32)) == made.decode_ids(ids)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", ["en", "de", "fr", "cs"])
+def test_pieces_equal_subword_nmt_on_multi30k(subword_nmt, lines, language):
+    """On training text that merges were learned on, and validation text that they were not."""
+    train = lines(f"multi30k/train.{language}.gz", 3_000)
+    assert_pieces_equal_subword_nmt(subword_nmt, train, train + lines(f"multi30k/val.{language}.gz"), 4_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "language", ["Cantonese", "Catalan", "Estonian", "Finnish", "Georgian", "Latvian", "Marathi", "Urdu"]
+)
+def test_pieces_equal_subword_nmt_on_ted(subword_nmt, lines, language):
+    """On eight more languages and five scripts; merges learned on the first half."""
+    text = lines(f"ted/{language}.txt.gz", 2_000)
+    assert_pieces_equal_subword_nmt(subword_nmt, text[:1_000], text, 2_000)

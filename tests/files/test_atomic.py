@@ -379,3 +379,11 @@ def test_errors_say_whether_something_was_changed() -> None:
         write_together({Path("/nowhere/a"): b"low"})
     with pytest.raises(OutputError, match=r"^/dev/null/plots: cannot be made: not a directory; choose another place"):
         make_folder("/dev/null/plots")
+
+
+def test_relative_paths(tmp_path, monkeypatch):
+    """A bare name is a file in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    with write_atomic("a") as file:
+        file.write(b"x")
+    assert names(tmp_path) == ["a"]

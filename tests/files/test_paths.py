@@ -137,3 +137,14 @@ def test_what_cannot_be_written_out_is_reported(path, message):
     """A variable that is not set, or a name that nobody has, is no part of a path."""
     with pytest.raises(ConfigError, match=message):
         expand_user(path)
+
+
+def test_thousands_of_empty_files(folder):
+    """Empty files are a corpus without words; one that is not among them is found."""
+    Path("many").mkdir()
+    for number in range(300):
+        Path(f"many/{number}").touch()
+    with pytest.raises(CorpusError, match="and 297 more: no words in 0 lines"):
+        count_words("many")
+    Path("many/7").write_text("low")
+    assert count_words("many").words == ["low"]

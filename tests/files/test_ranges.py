@@ -10,8 +10,10 @@ from drawn import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from volt.encode.encoder import Encoder
 from volt.errors import CorpusError
 from volt.files.ranges import can_span, file_spans
+from volt.vocabulary import Vocabulary
 
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -39,3 +41,21 @@ def test_only_plain_files_are_cut(tmp_path: Path) -> None:
     assert can_span(str(tmp_path / "b.txt"))
     with pytest.raises(CorpusError, match="looks like binary data"):
         list(file_spans(str(tmp_path / "b.txt"), size=10))
+
+
+def test_a_file_that_shrinks_is_reported(tmp_path: Path) -> None:
+    """A file that is cut while it is read is an error, not a crash and not a shorter result."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"line\n" * 1000)
+    spans = list(file_spans(str(path), size=100))
+    os.truncate(path, 200)
+    with pytest.raises(CorpusError, match=r"a\.txt: was shortened while it was read"):
+        bytes(spans[-1])
+
+
+def test_a_fault_far_inside_names_its_line(tmp_path: Path) -> None:
+    """Bytes that are no text are reported with the line of the file, whatever span they are in."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"low lower\n" * 300_000 + b"lo\xffw\n" + b"low\n" * 300_000)
+    with pytest.raises(CorpusError, match=r"a\.txt:300001: invalid UTF-8 byte 0xff at column 3"):
+        Encoder(Vocabulary((), tuple("lower"))).encode_file(path)

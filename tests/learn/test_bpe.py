@@ -274,3 +274,15 @@ def test_merges_and_counts_equal_subword_nmt_on_corpora(subword_nmt, lines, name
     """The same on real corpora, in alphabets from Latin to Chinese."""
     text = [line for name in names for line in lines(name, n_lines)]
     assert_equal_to_subword_nmt(subword_nmt, text, n_merges)
+
+
+@given(word_counts(), st.sampled_from(["suffix", "none"]))
+@FEW
+def test_characters_are_conserved(words, marker):
+    """Σ n_j · len_j is the number of characters of the corpus at every size."""
+    candidates = learned(words, marker=marker)
+    n_characters = sum(len(word) * count for word, count in words.items())
+    lengths = [len(token) for token in candidates.tokens] if marker == "none" else candidates.lengths.tolist()
+    for size in candidates.sizes_after().tolist():
+        counts = candidates.counts_at(size).tolist()
+        assert sum(n * length for n, length in zip(counts, lengths, strict=False)) == n_characters

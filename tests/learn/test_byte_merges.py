@@ -102,3 +102,10 @@ def test_they_do_on_corpora(lines: Callable[[str, int], list[str]], name: str, t
     text, path = lines(name, 8_000), tmp_path / "text.txt"
     path.write_text("\n".join(text), encoding="utf-8", newline="\n")
     assert_by_definition(text, volt.count_words(path, pretokenizer="bytes"), 1_000)
+
+
+def test_counts_beyond_32_bits_are_exact() -> None:
+    """A table of words that occur up to 2^60 times: sums of pairs are beyond what 32 bits hold."""
+    words = {"ab": 2**33, "cd": 2**33 + 1, "abcd": 2**40, "bc": 3, "cdb": 2**60}
+    expected = learn(words, 20, greatest_text)
+    assert volt.learn_bpe(volt.WordCounts.from_pairs(words, pretokenizer="bytes"), 20).merges == expected

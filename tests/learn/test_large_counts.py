@@ -48,3 +48,8 @@ def test_more_atoms_than_64_bits_hold_are_refused(pretokenizer: str) -> None:
     found = learn_bpe(fits, n_merges=1, marker="none")
     assert found.merges == [("a", "b")]
     assert int(np.max(found.counts_at(found.n_tokens))) == 4 * (2**60 - 1)
+
+
+def test_a_pair_beyond_32_bits_is_merged_before_one_within() -> None:
+    """2³² + 1 occurrences are more than 3, though they are 1 to who counts with 32 bits."""
+    assert learn_bpe({"ab": 2**32 + 1, "cd": 3}, n_merges=1, marker="none").merges == [("a", "b")]

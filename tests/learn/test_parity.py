@@ -188,3 +188,11 @@ def test_unequal_lines_are_reported_with_both_numbers():
     sources = {**counted({"b": {"low": 1}}, n_lines=1200), **counted({"a": {"low": 1}})}
     with pytest.raises(ConfigError, match=r"source 'a' has 7 lines but 'b' has 1,200; give texts of equally"):
         learn_parity(sources, unit="line")
+
+
+@given(word_counts(), units, markers)
+@FEW
+def test_equal_sources_give_plain_merges(words, unit, marker):
+    """Where all sources are the same text, all are equally badly compressed, and its own plain merges come out."""
+    found = learn_parity(counted(dict.fromkeys("ab", words)), 30, unit=unit, marker=marker, min_pair_count=1)
+    assert found.merges == learned(words, 30, marker=marker).merges

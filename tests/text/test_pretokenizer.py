@@ -121,3 +121,15 @@ def test_unicode_keeps_marks_and_separates_numbers() -> None:
     assert PreTokenizer("unicode").split("l'e\u0301té 2024!?  ok") == (
         ["▁l", "'", "e\u0301té", "▁2024", "!?", "▁▁", "ok"]
     )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_normalizer_names_round_trip(name: str) -> None:
+    """parse and name are inverse."""
+    assert Normalizer.parse(name).name == name
+
+
+@pytest.mark.parametrize("name", ["whitespace", *LOSSLESS, *REGEXES])
+def test_pretokenizer_names_round_trip(name: str) -> None:
+    """parse and name are inverse."""
+    assert PreTokenizer.parse(name).name == name

@@ -191,3 +191,21 @@ def _between(weight: Weight, sample: int) -> bool:
 
 def _weight(weight: Weight, sample: int) -> float:
     return weight.at(sample) if isinstance(weight, Schedule) else weight
+
+
+def test_a_schedule_takes_effect_at_its_point() -> None:
+    """A weight that a step sets to 0 gives no sample from that point on, and one from 0 none before."""
+    weights = (Schedule(((0, 1.0), (100, 0.0))), Schedule(((0, 0.0), (100, 1.0))))
+    assert Mixture(weights).turns(200).tolist() == [0] * 100 + [1] * 100
+
+
+def test_an_ended_source_leaves_its_share_to_the_others() -> None:
+    """After one source ends the others keep their proportion, counted from there."""
+    mixture = Mixture((2.0, 1.0, 1.0))
+    mixture.turns(41)
+    left = mixture.end(0)
+    assert left is not None
+    counts = _counts(left.turns(1000).tolist(), 3)
+    assert np.abs(counts - np.arange(1, 1001)[:, None] * np.array([0, 0.5, 0.5])).max() < 1
+    assert left.end(1) is not None
+    assert left.end(1).end(2) is None  # type: ignore[union-attr]

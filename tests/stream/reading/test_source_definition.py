@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from streams import numbered, write_lines
 
 from volt.errors import StreamError
 from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import OpenSource, open_source, read_part
-from volt.stream.reading.sampler import BlockRange, parts
+from volt.stream.reading.sampler import BlockRange, EpochLayout, Slice, parts, read_order
 from volt.stream.reading.source_definition import Source
 from volt.stream.running.block_computation import Address, compute_block
 
@@ -89,3 +91,30 @@ def test_an_unreadable_shard_can_be_left_out(tmp_path: Path) -> None:
     source = open_source(Source("a", (good, str(bad))), seed=0, cache=tmp_path / "c", policy=ErrorPolicy("skip"))
     assert source.n_lines == 100
     assert [fault.place for fault in source.faults] == [str(bad)]
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=8), st.integers(1, 80), st.randoms())
+def test_blocks_tile_an_epoch(sizes: list[int], block_lines: int, random: object) -> None:
+    """The slices of all blocks are the pieces' lines, each once, in the order of the pieces."""
+    import numpy as np
+
+    order = np.array(sorted(range(len(sizes)), key=lambda _: random.random()))  # type: ignore[attr-defined]
+    expected = [(int(piece), line) for piece in order for line in range(sizes[piece])]
+    found = list[tuple[int, int]]()
+    for block in range(-(-sum(sizes) // block_lines)):
+        start, n_lines = block * block_lines, min(block_lines, sum(sizes) - block * block_lines)
+        layout = EpochLayout(order, np.zeros_like(order), np.cumsum(np.array(sizes)[order]))
+        slices: tuple[Slice, ...] = read_order(layout, start=start, n_lines=n_lines)
+        found += [(part.piece, part.first + i) for part in slices for i in range(part.n_lines)]
+    assert found == expected
+
+
+def test_orders_depend_on_seed_name_and_epoch(tmp_path: Path) -> None:
+    """Another seed, another name or another epoch reads in another order."""
+    paths = numbered(tmp_path, "a", 60)
+    orders = {
+        tuple(epoch_lines(open_source(Source(name, paths), seed=seed), epoch))
+        for name, seed, epoch in [("a", 1, 0), ("b", 1, 0), ("a", 2, 0), ("a", 1, 1)]
+    }
+    assert len(orders) == 4

@@ -174,3 +174,11 @@ def test_batches_keep_lines_and_origins_together() -> None:
     with pytest.raises(StreamError, match="1 lines were made from 2"):
         Batch.of(["a", "b"]).with_lines(["x"])
     assert Batch.of([]).take([]).lines == []
+
+
+def test_transforms_draw_from_generators_of_their_own(tmp_path: Path) -> None:
+    """Two transforms in one block draw different numbers, and what the first draws does not move the second."""
+    once = computed(opened(tmp_path, Mark())).data.decode().split("\n")[0].split("\t")
+    twice = computed(opened(tmp_path, Mark(), Mark())).data.decode().split("\n")[0].split("\t")
+    assert twice[2] != twice[3]
+    assert twice[2] == once[2]

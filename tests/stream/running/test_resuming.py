@@ -15,6 +15,7 @@ from streams import Drop, Make, Pair, Repeat, deadline, numbered
 
 from volt.errors import StreamError
 from volt.stream import Schedule, Source
+from volt.stream.running.checkpoint import load_state, save_state
 from volt.stream.running.merging_states import merge_states
 
 
@@ -151,3 +152,12 @@ def test_other_weights_are_accepted_from_where_a_stream_stands(make: Make, tmp_p
     again.restore(other.state())
     assert list(islice(again, 20)) == list(islice(other, 20))
     assert again.state()["accepted"] == ["weights"]
+
+
+def test_a_state_is_saved_whole(make: Make, tmp_path: Path) -> None:
+    """What is saved is what is loaded, and small."""
+    stream = make()
+    list(stream.blocks(limit=50))
+    save_state(stream.state(), tmp_path / "state.json")
+    assert load_state(tmp_path / "state.json") == json.loads(json.dumps(stream.state()))
+    assert (tmp_path / "state.json").stat().st_size < 4000

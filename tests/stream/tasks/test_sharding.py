@@ -16,6 +16,8 @@ from sharding import bytes_of, lines_of, mono_task, numbered, pair_task, shards_
 
 import volt
 from volt.errors import ArgumentError, ConfigError, CorpusError, StreamError, VoltError
+from volt.stream.reading.open_source import open_source
+from volt.stream.reading.source_definition import Source
 from volt.stream.tasks import shard_writing
 from volt.stream.tasks.shard_writing import shard
 from volt.stream.tasks.task import Input, LineReader, Task
@@ -166,3 +168,19 @@ def test_lines_are_taken_across_blocks_and_files(tmp_path: Path, monkeypatch: py
         assert lines.take(3) == b"a line 8999\nx\ny\n"
         with pytest.raises(StreamError, match=r"a: changed while it was read; wait until it is complete"):
             lines.take(1)
+
+
+def test_a_stream_reads_shards(tmp_path: Path) -> None:
+    """The files of a shard are a pair of `Source`."""
+    [made] = shard([pair_task(tmp_path, {"a": 7})], tmp_path / "shards", lines=100)
+    source = open_source(Source("de_en", made.paths, names=made.names), seed=1, cache=tmp_path / "cache")
+    assert (source.n_lines, made.counts) == (7, (7,))
+
+
+def test_lines_of_a_validation_task_keep_their_order(tmp_path: Path) -> None:
+    """Shard for shard they are the lines of the inputs, one input behind the other."""
+    task = mono_task(tmp_path, {"a": numbered("a", 5), "b": numbered("b", 6)}, split="valid", n_shards=3)
+    [made] = shard([task], tmp_path / "shards")
+    together = (numbered("a", 5) + numbered("b", 6)).decode().split("\n")[:-1]
+    assert [line for (lines,) in shards_of(made) for line in lines] == together
+    assert (made.counts, made.layout.order) == ((3, 4, 4), "kept")

@@ -87,3 +87,9 @@ def test_there_are_never_more_shards_than_lines(n_lines: int, asked: int | None,
     assert (
         n_shards in (n_lines, asked) if asked else lines * (n_shards - 1) < n_lines <= lines * n_shards or not n_lines
     )
+
+
+def test_one_line_beside_a_million() -> None:
+    """It is in one of ten shards, and that has no more lines than the others but for one."""
+    counts = dealt([10**6, 1], 10)
+    assert (counts[:, 1].tolist(), counts.sum(axis=1).tolist()) == ([1] + [0] * 9, [100_001] + [100_000] * 9)

@@ -253,3 +253,12 @@ def test_pairs_of_a_source_follow_each_other(tmp_path: Path) -> None:
         load_config(tmp_path / "s.yaml")
     with pytest.raises(ConfigError, match="2 names and 3 paths; give files for each field"):
         Source("s", ("a", "b", "c"), names=("src", "tgt"))
+
+
+def test_the_number_of_workers_changes_no_byte(mix: Path) -> None:
+    """1, 2 and 5 workers give the bytes that the stream gives alone."""
+    found = set[bytes]()
+    for n_workers in (0, 1, 2, 5):
+        with Stream.from_config(mix, n_workers=n_workers) as stream:
+            found.add(b"".join(stream.blocks(limit=400)))
+    assert len(found) == 1

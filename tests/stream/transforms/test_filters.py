@@ -256,3 +256,11 @@ def test_missing_fields_are_faults() -> None:
     for transform in (Match(pattern="a"), Regex(pattern="a", fields=(2,)), Ratio(max=2), Length(max=3, fields=(2,))):
         with pytest.raises(LineFault, match="field 2 is missing"):
             kept(transform, [["a", "b"], ["c"]])
+
+
+def test_match_is_the_url_filter() -> None:
+    """The pattern of Section 6.3: order does not matter, number does."""
+    one, two = "http://a.de", "https://b.com"
+    rows = [[f"x {one} {two}", f"{two} y {one}"], [one, f"{one} {one}"], ["x", "y"], [one, "y"], [one, two]]
+    assert kept(Match(pattern=URL), rows) == [0, 2]
+    assert kept(Match(pattern=URL, invert=True), rows) == [1, 3, 4]

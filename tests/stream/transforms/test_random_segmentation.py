@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
+from volt.errors import ConfigError
 from volt.stream import Source, Stream
 from volt.stream.transforms import word_types
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.random_segmentation import DeterministicSegmentation, JoinPieces, MorfessorEm
+from volt.stream.transforms.random_segmentation import DeterministicSegmentation, JoinPieces, MorfessorEm, Sentencepiece
 from volt.stream.transforms.segmenters import read_model
 from volt.stream.transforms.transform import LineFault, LoadedFiles, Transform, deterministic, inverse, loaded
 from volt.stream.transforms.word_types import Choices, WordTypes
@@ -167,3 +168,37 @@ def test_a_table_cuts_as_it_says(tmp_path: Path) -> None:
     assert cut(DeterministicSegmentation(table, marks="pieces"), ["low low"]) == ["▁l ow ▁l ow"]
     assert cut(DeterministicSegmentation(table, marks="word"), ["low"]) == ["▁lo w"]
     assert inverse([DeterministicSegmentation(table, (2,))]) == (JoinPieces((2,)),)
+
+
+def test_words_draw_by_line_field_and_place(lexicon: Path) -> None:
+    """The same word gets several segmentations: in a line, in both fields, in other lines and epochs."""
+    transform = MorfessorEm(lexicon, theta=0.0)
+    rows = [line.split("\t") for line in cut(transform, ["▁undo ▁undo\t▁undo ▁undo"] * 50)]
+    words = np.array([[word.strip() for field in row for word in field.split("▁")[1:]] for row in rows])
+    for one in range(4):
+        for other in range(one):
+            assert 0 < (words[:, one] == words[:, other]).sum() < 40
+    assert cut(transform, ["▁undo"] * 20) != cut(transform, ["▁undo"] * 20, LineRng.of(4))
+
+
+def test_sentencepiece_is_spm_encode(tmp_path: Path) -> None:
+    """By another name, with the options of morfessor_em."""
+    transform = Sentencepiece(tmp_path / "m.model", nbest=4, theta=0.2)
+    assert transform._encode().alpha == 0.2
+    assert transform._encode().sampled
+    assert not deterministic([transform])[0].sampled  # type: ignore[attr-defined]
+    assert inverse([transform])[0].name == "spm_decode"
+
+
+def test_a_configuration_names_them(tmp_path: Path, lexicon: Path) -> None:
+    """Files are found beside the configuration, and the first option needs no name; faults name the line."""
+    (tmp_path / "text.txt").write_text("▁undo\n▁redo\n")
+    (tmp_path / "table.tsv").write_text("▁undo\t▁un do\n▁redo\n")
+    head = "sources:\n  a:\n    path: text.txt\n    epochs: 1\n    shuffle: none\n    transforms:\n"
+    config = tmp_path / "stream.yaml"
+    config.write_text(f"{head}    - morfessor_em: {lexicon.name}\n    - join_pieces\n")
+    with Stream.from_config(config) as stream:
+        assert list(stream) == ["undo", "redo"]
+    config.write_text(f"{head}    - deterministic_segmentation: table.tsv\n")
+    with pytest.raises(ConfigError, match=r"stream.yaml:7: .*table.tsv:2: '▁redo' is not"):
+        Stream.from_config(config)

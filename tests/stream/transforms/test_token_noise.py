@@ -168,3 +168,24 @@ def test_a_column_without_noise_is_the_same_object() -> None:
     batch = Batch.of(["a b c\td", "e"]).split(2)
     for noise in (Drop(temperature=1e6), Drop(rate=0.0), Reorder(1.0), Reorder(0)):
         assert noise(batch, LineRng(1, 2)).columns[0] is batch.columns[0]
+
+
+def test_drop_keeps_one_token() -> None:
+    """Where each would go, one stays, any of them."""
+    done = noisy_text(Drop(rate=1.0), ["a b c", "d", " ", ""] * 50, LineRng(1, 2))
+    assert set(done[::4]) == {"a", "b", "c"}
+    assert set(done[1::4]) == {"d"}
+    assert done[2:4] == [" ", ""]
+
+
+def test_reorder_moves_as_far_as_it_may() -> None:
+    """At the distance 3, some tokens move by two in each direction."""
+    done = ids_of(Reorder()(id_batch([range(10)] * 200), LineRng(1, 2)).column(1))
+    moved = {place - token for line in done for place, token in enumerate(line)}
+    assert moved == {-2, -1, 0, 1, 2}
+
+
+def test_copies_of_a_line_differ() -> None:
+    """Lines that were made from one line draw numbers of their own."""
+    batch = Batch.of([" ".join(map(str, range(40)))]).take([0] * 5)
+    assert len(set(Reorder()(batch, LineRng(1, 2)).lines)) == 5

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rows import CUTS, RAGGED, ROWS, apply
+from rows import CUTS, FIELD, RAGGED, ROWS, apply
 
 from volt.stream.transforms.case import Lower, Title, Upper, has_case, titled
 from volt.stream.transforms.choice import Choice, Variant
@@ -137,3 +137,9 @@ def test_transforms_survive_pickling() -> None:
     """A worker process gets the same transform."""
     for transform in (*ONE_TO_ONE, Documents(), Choice((Variant(1.0, (Lower(),)),))):
         assert pickle.loads(pickle.dumps(transform)) == transform
+
+
+@given(FIELD)
+def test_title_changes_case_alone(text: str) -> None:
+    """Without regard to case, a title-cased text is the text."""
+    assert titled(text).lower().casefold() == text.lower().casefold()

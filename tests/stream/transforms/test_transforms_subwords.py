@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -301,3 +304,41 @@ def test_spm_faults_and_signatures(model: Path) -> None:
     assert SpmEncode(model=model).signature() != SpmEncode(model=model, alpha=0.1).signature()
     assert SpmEncode(model=model).signature()["library"] == pytest.importorskip("sentencepiece").__version__
     assert SpmDecode(model=model).signature()["model"] == SpmEncode(model=model).signature()["model"]
+
+
+_DRAW = """
+import sys
+from pathlib import Path
+from volt.stream.transforms.line_batch import Batch
+from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.spm import SpmEncode
+for path, nbest in zip(sys.argv[1::2], map(int, sys.argv[2::2])):
+    encode = SpmEncode(model=Path(path), alpha=0.1, nbest=nbest, fields=(1,))
+    print("\\n".join(encode(Batch.of(["the lower cat sat on the newest mats"] * 20), LineRng.of(5)).lines))
+"""
+
+
+LONG = "the lower cat sat on the newest mats"
+
+
+def test_dropout_is_chances(vocabulary: Make) -> None:
+    """The same chance gives the same pieces, another one others; all spell the text."""
+    encode = Encode(vocabulary=vocabulary(), fields=(1,), dropout=0.5)
+    lines = ["the lowest newest cat"] * 20
+    first = lines_of(encode, lines, seed=1)
+    assert first == lines_of(encode, lines, seed=1) != lines_of(encode, lines, seed=2)
+    assert len(set(first)) > 5
+    assert lines_of(Decode(vocabulary=encode.vocabulary, fields=(1,)), first) == lines
+
+
+def test_spm_draws_the_same_in_every_process(model: Path, bpe: Path) -> None:
+    """Another process that draws with the same chance writes the same bytes."""
+    arguments = [str(argument) for pair in ((model, -1), (model, 4), (bpe, -1)) for argument in pair]
+    command = [sys.executable, "-c", _DRAW, *arguments]
+    other = subprocess.run(command, stdout=subprocess.PIPE, env=os.environ | {"PYTHONHASHSEED": "1"}, check=True)
+    found = list[str]()
+    for path, nbest in ((model, -1), (model, 4), (bpe, -1)):
+        encode = SpmEncode(model=path, alpha=0.1, nbest=nbest, fields=(1,))
+        found += encode(Batch.of([LONG] * 20), LineRng.of(5)).lines
+    assert other.stdout.decode() == "".join(f"{line}\n" for line in found)
+    assert len(set(found)) > 20

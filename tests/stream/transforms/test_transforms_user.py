@@ -7,14 +7,15 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from volt.errors import ConfigError
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.transform import LineFault, LoadedFiles
-from volt.stream.transforms.user_code import User
+from volt.stream.transforms.transform import LineFault, LoadedFiles, is_compiled, joins_lines, keeps_lines
+from volt.stream.transforms.user_code import Takes, User
 from volt.stream.transforms.user_file import printing_to_stderr
 
 CODE = '''\
@@ -355,3 +356,12 @@ def test_a_file_that_is_no_good(tmp_path: Path, code: str, message: str) -> None
         User(file=tmp_path / "bad.py", function="align").opened(LoadedFiles())
     with pytest.raises(ConfigError, match="cannot be read"):
         User(file=tmp_path / "none.py", function="align").opened(LoadedFiles())
+
+
+def test_what_a_stream_may_rely_on(user: Make) -> None:
+    """Python code is not compiled, and only streams are given whole blocks, opened or not."""
+    for takes in get_args(Takes):
+        for transform in (user("swap", takes=takes), user("swap", takes=takes).opened(LoadedFiles())):
+            assert (is_compiled(transform), joins_lines(transform), keeps_lines(transform)) == (
+                False, takes == "stream", False,
+            )  # fmt: skip
