@@ -12,6 +12,8 @@ from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, VocabularyError
 from volt.formats import read_merges, subword_nmt
 from volt.formats.registry import read_vocabulary
+from volt.text.byte_alphabet import ALPHABET
+from volt.vocabulary.special_roles import FINDS_OTHERS
 
 ODD = [
     *LINES[:4],
@@ -138,3 +140,18 @@ def test_special_tokens_are_those_that_the_folder_declares(declared: dict[str, d
     ]
     assert found.special.roles == {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>"}
     assert any("<mask> takes the white space before" in note for note in found.provenance["lost"])
+
+
+def test_what_a_folder_leaves_open_is_announced(tmp_path: Path) -> None:
+    """Special tokens that no file names, or names without an id; a space before each text is refused."""
+    vocab = {token: number for number, token in enumerate([*ALPHABET, "Ġt", "<s>"])}
+    (tmp_path / "vocab.json").write_text(json.dumps(vocab))
+    (tmp_path / "merges.txt").write_text(HEAD + "Ġ t\n", encoding="utf-8")
+    found = read_vocabulary(tmp_path)
+    assert FINDS_OTHERS in found.provenance["lost"]
+    assert FINDS_OTHERS not in read_vocabulary(tmp_path, special=["<s>"]).provenance["lost"]
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"sep_token": "[SEP]"}))
+    assert "[SEP] without an id" in " ".join(read_vocabulary(tmp_path).provenance["lost"])
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"add_prefix_space": True}))
+    with pytest.raises(VocabularyError, match=r"tokenizer_config\.json: add_prefix_space"):
+        read_vocabulary(tmp_path)

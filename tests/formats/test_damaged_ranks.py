@@ -54,6 +54,14 @@ def test_ranks_in_any_order_and_from_any_number_are_read(tmp_path: Path, name: s
     assert read_vocabulary(path).ids == {to_characters(token): 7 + 3 * at for at, token in enumerate(TOKENS)}
 
 
+def test_a_mark_of_byte_order_is_named(tmp_path: Path) -> None:
+    """The error says what the first bytes are."""
+    path = tmp_path / "x.tiktoken"
+    path.write_bytes(b"\xef\xbb\xbf" + b"\n".join(LINES))
+    with pytest.raises(VocabularyError, match=r"x\.tiktoken:1: text that starts with a byte order mark"):
+        read_vocabulary(path)
+
+
 def test_lists_of_words_are_no_ranks(tmp_path: Path) -> None:
     """Words with counts, also some that look like base64, stay what they were."""
     words = b"".join(b"%s %d\n" % (word, 99 - at) for at, word in enumerate([b"the", b"word", b"abcd", b"Ag=="] * 8))

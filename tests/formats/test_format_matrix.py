@@ -16,7 +16,7 @@ from exports import LINES, assert_agree, learn
 
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
-from volt.formats import huggingface
+from volt.formats import huggingface, tiktoken
 from volt.text.patterns.published import declared
 from volt.text.special_tokens import SpecialTokens
 
@@ -56,3 +56,14 @@ def test_hugging_face_is_exact_or_refuses(marker, cut):
                 assert peer.pieces(lines) == encoder.encode_lines(lines)
             else:
                 assert_agree(encoder, peer, lines)
+
+
+@pytest.mark.parametrize(("marker", "cut"), list(product(("suffix", "prefix", "none"), CUTS)))
+def test_pruned_vocabularies_are_refused(marker, cut):
+    """What has to be split back is refused by the formats whose libraries cannot."""
+    full = vocabulary(marker, cut)
+    inner = {part for pair in full.merges for part in pair} & set(map("".join, full.merges))
+    pruned = replace(full, tokens=tuple(token for token in full.tokens if token != min(inner)))
+    for format in (huggingface, tiktoken):
+        with tempfile.TemporaryDirectory() as folder, pytest.raises(VocabularyError):
+            format.write(pruned, Path(folder, "t.json"))

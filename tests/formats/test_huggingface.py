@@ -196,6 +196,20 @@ def test_a_pruned_vocabulary_is_refused_and_its_closure_is_not(tmp_path):
     assert huggingface.read(tmp_path / "out").fingerprint == pruned.closed().fingerprint
 
 
+@pytest.mark.parametrize(
+    ("vocabulary", "text"),
+    [
+        (Vocabulary((("a", "b"),), ("a", "ab")), "'b', which is not a token"),
+        (Vocabulary((), ("▁a"[0],), marker="prefix", pretokenizer=PreTokenizer("gpt2")), "marker='none'"),
+    ],
+)
+def test_what_cannot_be_held_is_refused(vocabulary, text, tmp_path):
+    """The error says what and what to do, and nothing is written."""
+    with pytest.raises(VocabularyError, match=text):
+        huggingface.write(vocabulary, tmp_path / "out")
+    assert not [*tmp_path.iterdir()]
+
+
 def test_merges_that_make_a_token_again_are_named(tmp_path):
     """VOLT merges all occurrences of a pair first, tokenizers one at a time: where that shows, a note says so."""
     merges = (("y", "z"), ("x", "yz"), ("xyz", "xy"), ("x", "y"), ("xy", "z"))

@@ -204,6 +204,43 @@ def test_only_named_tokens_have_roles(tmp_path: Path) -> None:
     assert set(special.user) == {"<|startoftext|>", "<|endoftext|>", "<unk>"}
 
 
+REFUSED = [
+    ({"normalizer": {"type": "NFD"}}, "the normalizer NFD is not NFC"),
+    ({"normalizer": {"type": "BertNormalizer"}}, "the normalizer BertNormalizer"),
+    ({"pre_tokenizer": None}, "no pre_tokenizer, but VOLT's words contain no spaces"),
+    ({"pre_tokenizer": {"type": "UnicodeScripts"}}, "UnicodeScripts"),
+    ({"pre_tokenizer": split("a*?")}, "lazy quantifier.*VOLT cannot cut by this pattern"),
+    ({"pre_tokenizer": split("ab", "MergedWithNext")}, "'ab' that is MergedWithNext.*one character"),
+    ({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True}}, "add_prefix_space puts a space"),
+    ({"pre_tokenizer": {"type": "Sequence", "pretokenizers": [level(use_regex=True), DIGITS]}}, "bytes already"),
+    ({"pre_tokenizer": {"type": "Sequence", "pretokenizers": [split("a"), WHITE]}}, "dropped after it is cut"),
+    ({"pre_tokenizer": {"type": "Metaspace", "replacement": "_"}}, "Metaspace with '_'"),
+    (
+        {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [DIGITS, metaspace("always", cuts=False)]}},
+        "Metaspace puts",
+    ),
+    ({"pre_tokenizer": [1]}, r"found \[1\] instead of an object"),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), REFUSED)
+def test_what_volt_cannot_cut_is_refused_by_name(change: dict, said: str, tmp_path: Path) -> None:
+    """The refusal names the file, what was found and what to do."""
+    data = file_of("words", random.Random(2)) | change
+    (tmp_path / "tokenizer.json").write_text(json.dumps(data))
+    with pytest.raises(VocabularyError, match=rf"tokenizer\.json: .*{said}"):
+        huggingface.read(tmp_path / "tokenizer.json")
+
+
+def test_ignored_merges_and_marks_are_refused(tmp_path: Path) -> None:
+    """A word that is looked up without its mark is none that VOLT could look up."""
+    data = file_of("suffix", random.Random(3))
+    data["model"]["ignore_merges"] = True
+    (tmp_path / "tokenizer.json").write_text(json.dumps(data))
+    with pytest.raises(VocabularyError, match=r"ignore_merges, and words that are marked \(suffix\)"):
+        huggingface.read(tmp_path / "tokenizer.json")
+
+
 def test_a_folder_of_merges_and_ids(tmp_path: Path) -> None:
     """vocab.json with merges.txt: ids stay, and tokens that files beside them name are found in text."""
     trained = learn(LINES, "none", "bytes")

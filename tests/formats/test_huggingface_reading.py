@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -80,6 +81,117 @@ def test_trained_files_are_read_and_agree(kind, tmp_path):
         assert_agree(Encoder(huggingface.read(path)), peer, lines)
 
 
+FILES = {
+    "dropout": ("whitespace", {"dropout": 0.3}, "The dropout of the file, 0.3"),
+    "fuse": ("whitespace", {"fuse_unk": True}, "A run of unknown characters is one <unk> there"),
+    "unk": ("whitespace", {"unk_token": None}, "Unknown characters leave nothing, but what stands"),
+    "truncation": ("whitespace", {"truncation": {"max_length": 3}}, "Truncation is not carried"),
+    "padding": ("whitespace", {"padding": {"length": 9}}, "Padding is not exported"),
+    "post": (
+        "whitespace",
+        {"post_processor": {"type": "TemplateProcessing"}},
+        r"post-processor \(TemplateProcessing\)",
+    ),
+    "lstrip": ("bytes", {"lstrip": True}, "<mask> takes the white space before it there"),
+    "rstrip": ("bytes", {"rstrip": True}, "<mask> takes the white space after it there"),
+    "word": ("bytes", {"single_word": True}, "<mask> is found as a whole word only there"),
+    "normalized": ("bytes", {"normalized": True, "normalizer": {"type": "Lowercase"}}, "<mask> is found in normalised"),
+    "lower": ("bytes", {"normalizer": {"type": "Lowercase"}}, "lowered to 'ς' here"),
+    "start": (
+        "metaspace",
+        {},
+        "may precede text after a user token .* there, and a user token at the start of a line here",
+    ),
+    "orphan": (
+        "whitespace",
+        {"vocab": {"zzz": 999}},
+        "1 token that nothing makes: kept as control tokens, such as 'zzz'",
+    ),
+    "spaced": ("whitespace", {"vocab": {"z z": 999}}, "1 token that nothing makes: left out, such as 'z z'"),
+}
+
+
+def test_a_note_names_every_token_that_it_is_about(tmp_path):
+    """Two added tokens with one flag stand in one sentence."""
+    data = json.loads(foreign("bytes"))
+    data["added_tokens"] = [row | {"single_word": True} for row in data["added_tokens"]]
+    (tmp_path / "a.json").write_text(json.dumps(data))
+    lost = huggingface.read(tmp_path / "a.json").provenance["lost"]
+    assert "The added tokens <unk>, <mask> are found as whole words only there (single_word), and not here." in lost
+
+
+@cache
+def foreign(kind):
+    """A tokenizer.json that tokenizers trains, with an unknown and an added token."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    cuts = {"whitespace": pre_tokenizers.WhitespaceSplit(), "metaspace": pre_tokenizers.Metaspace()}
+    real = Tokenizer(models.BPE(unk_token="<unk>"))
+    real.pre_tokenizer = cuts.get(kind) or pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet() if kind == "bytes" else []
+    options = {"special_tokens": ["<unk>", "<mask>"], "initial_alphabet": alphabet, "show_progress": False}
+    real.train_from_iterator(LINES, trainers.BpeTrainer(vocab_size=420, **options))
+    return real.to_str()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_a_file_does_otherwise_is_reported(name, tmp_path):
+    """Each thing that the library does with a file and VOLT does not stands in the provenance, and in no other file's;
+    a file of VOLT's own loses nothing."""
+    kind, changes, message = FILES[name]
+    data = json.loads(foreign(kind))
+    plain = tmp_path / "plain.json"
+    plain.write_text(json.dumps(data))
+    for key, value in changes.items():
+        places = data, data["model"], data["added_tokens"][1]
+        place = next(one for one in places if key in one)
+        place[key] = place[key] | value if key == "vocab" else value
+    (tmp_path / "a.json").write_text(json.dumps(data))
+    lost = huggingface.read(tmp_path / "a.json").provenance["lost"]
+    assert sum(bool(re.search(message, sentence)) for sentence in lost) == 1
+    if changes:
+        assert not re.search(message, " ".join(huggingface.read(plain).provenance["lost"]))
+    huggingface.write(learn(LINES, "suffix", "whitespace"), tmp_path / "own.json")
+    assert huggingface.read(tmp_path / "own.json").provenance["lost"] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"vocab": {}, "merges": []}, "model.vocab is missing, empty"),
+        ({"vocab": {"<unk>": 0, "<s>": 1}, "merges": []}, None),
+        ({"added": [(9000, "<x>"), (9000, "<y>")]}, "'<y>' has the id 9000, which '<x>' has"),
+        ({"added": [(2, "<x>")]}, "'<x>' has the id 2, which '.+' has"),
+    ],
+)
+def test_ids_belong_to_one_token(change, said, tmp_path):
+    """An empty vocabulary and an id of two tokens are refused; two tokens are too few to be VOLT's, and are read."""
+    data = json.loads(foreign("whitespace"))
+    data["model"] |= {key: value for key, value in change.items() if key in data["model"]}
+    if "vocab" in change:
+        data["added_tokens"] = []
+    data["added_tokens"] += [{"id": number, "content": token} for number, token in change.get("added", [])]
+    (tmp_path / "a.json").write_text(json.dumps(data))
+    if said is None:
+        assert huggingface.read(tmp_path / "a.json").tokens == ()
+        return
+    with pytest.raises(VocabularyError, match=rf"a\.json: .*{said}"):
+        huggingface.read(tmp_path / "a.json")
+
+
+def test_some_byte_tokens_are_not_enough(tmp_path):
+    """With byte_fallback and no byte token unknown characters stay unknown; with some, the file is refused."""
+    data = json.loads(foreign("whitespace"))
+    data["model"]["byte_fallback"] = True
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(data))
+    assert not huggingface.read(path).byte_fallback
+    data["model"]["vocab"]["<0x41>"] = 998
+    path.write_text(json.dumps(data))
+    with pytest.raises(VocabularyError, match=r"only 1 of the 256 byte tokens .*'<0x00>' is not"):
+        huggingface.read(path)
+
+
 def test_a_regex_that_the_library_cannot_read_is_refused(tmp_path):
     """A file that tokenizers could not load is not written."""
     with pytest.raises(VocabularyError, match=r"cannot read the regex '\(\?s\)\.'.*Oniguruma"):
@@ -117,6 +229,47 @@ def test_of_equal_merges_the_last_counts(tmp_path):
     path.write_text(json.dumps({"version": "1.0", "model": model, "pre_tokenizer": {"type": "WhitespaceSplit"}}))
     pieces = Encoder(huggingface.read(path)).encode_lines(["abc ab"])
     assert pieces == huggingface.peer(path).pieces(["abc ab"]) == [["a", "bc", "ab"]]
+
+
+def _join(model, left, right):
+    """Add a merge of two tokens, and both of them, of which nothing makes those of several characters."""
+    for token in (left, right, left + right):
+        model["vocab"].setdefault(token, 1 + max(model["vocab"].values()))
+    model["merges"].append([left, right])
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda data: data["model"].update(type="WordPiece"), "type 'WordPiece'.*find a vocabulary"),
+        (lambda data: data["model"].update(type="Unigram"), "type 'Unigram'.*replay the merges"),
+        (lambda data: data.update(version="9.0"), "version '9.0'"),
+        (lambda data: data.pop("model"), "'model' is missing"),
+        (lambda data: data["model"]["merges"].append(["no", "such"]), "'no' is not in"),
+        (lambda data: data["model"]["merges"].append("a b c"), "not a pair of strings"),
+        (lambda data: data["model"].pop("merges"), "model.merges is missing"),
+        (lambda data: data["model"].update(unk_token=["<unk>"]), r"unk_token is \['<unk>'\] instead of a token"),
+        (lambda data: _join(data["model"], "Ō Ō", "t"), r"merges, entry \d+: no character and no earlier merge"),
+        (lambda data: data["model"]["vocab"].update(t=5), "the same id 5"),
+        (lambda data: data["model"]["vocab"].update(t=-1), "'t' has the id -1"),
+        (lambda data: data["model"]["vocab"].update(t="1"), "'t' has the id '1'"),
+        (lambda data: data["model"].update(continuing_subword_prefix="##"), "start with '##'"),
+        (lambda data: data["model"].update(end_of_word_suffix="@@"), "end in '@@'"),
+        (lambda data: data.update(normalizer={"type": "NFD"}), "normalizer NFD"),
+        (lambda data: data.update(pre_tokenizer={"type": "UnicodeScripts"}), "UnicodeScripts of the pre_tokenizer"),
+        (lambda data: data.update(added_tokens=[{"content": "x y", "id": 999}]), "white space"),
+        (lambda data: data.update(added_tokens=[{"id": 999}]), "added_tokens must be"),
+        (lambda data: data.update(added_tokens=[{"content": "the</w>", "id": 1}]), "not its own"),
+    ],
+)
+def test_damaged_files_are_refused(change, text, tmp_path):
+    """Each fault gives an error that names the file and what is wrong."""
+    data = json.loads(written("suffix", "whitespace"))
+    change(data)
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(data))
+    with pytest.raises(VocabularyError, match=f"tokenizer.json: .*{text}"):
+        huggingface.read(path)
 
 
 def test_files_that_are_no_json_are_refused(tmp_path):

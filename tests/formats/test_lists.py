@@ -198,6 +198,57 @@ def test_fairseq_lists_user_tokens_as_subword_nmt_spells_them(tmp_path: Path) ->
     assert any("<url>@@" in note for note in notes)
 
 
+def test_fairseq_fillers_are_no_tokens(tmp_path: Path) -> None:
+    """The madeupwords with which fairseq-preprocess rounds up are left out."""
+    (tmp_path / "codes").write_text(CODES, encoding="utf-8")
+    (tmp_path / "dict.txt").write_text("l@@ 9\nmadeupword0000 0\nmadeupword0001 0\n", encoding="utf-8")
+    assert read_vocabulary(tmp_path / "dict.txt", format="fairseq", merges=tmp_path / "codes").tokens == ("l",)
+
+
+def test_a_word_spelled_like_a_filler_is_a_token(tmp_path: Path) -> None:
+    """A madeupword that has a count occurs in text, so it is read as a token, which merges must make."""
+    (tmp_path / "codes").write_text(CODES, encoding="utf-8")
+    (tmp_path / "dict.txt").write_text("l@@ 9\nmadeupword0000 3\n", encoding="utf-8")
+    with pytest.raises(VocabularyError, match=r"dict\.txt:2: no merge makes 'madeupword0000'"):
+        read_vocabulary(tmp_path / "dict.txt", format="fairseq", merges=tmp_path / "codes")
+
+
+DAMAGED = [
+    ("fairseq", b"l@@ 9\no@@", 2, "expected 'piece count'"),
+    ("fairseq", b"l@@ 9\no@@ -1\n", 2, "is not a count"),
+    ("fairseq", b"l@@ 9\no@@ x\n", 2, "is not a count"),
+    ("fairseq", b"l@@ 9\no@@ " + b"9" * 5000, 2, "is not a count"),
+    ("fairseq", b"l@@ 9\no@@ 1\nl@@ 3\n", 3, "repeats line 1"),
+    ("fairseq", b"l@@ 9\n\xff 3\n", 2, "not UTF-8"),
+    ("fairseq", b"l@@ 9\nlow 2\nhigh 3\n", 3, "no merge makes 'high'"),
+    ("marian", b'"</s>": 0\n"<unk>": 1\n"l@@": 2\n"o@', 4, "expected 'piece: id'"),
+    ("marian", b'"</s>": 0\n"<unk>": 1\n"l@@": -2\n', 3, "not an id"),
+    ("marian", b'"</s>": 0\n"<unk>": 1\n"l@@": 2\n"o@@": 2\n', 4, "id 2 repeats line 3"),
+    ("marian", b'"</s>": 0\n"<unk>": 1\n"l@@": 2\n"l@@": 3\n', 4, "repeats line 3"),
+    ("marian", b'"</s>": 0\n"<unk>": 1\n"\\q": 2\n', 3, "is not a YAML string"),
+    ("marian", b'"</s>": 0\n"<unk>": 1\n"l@@": ' + b"9" * 5000, 3, "is not an id"),
+    ("marian", b'"</s>": 0\n"<unk>": 1\n"high": 2\n', 3, "no merge makes"),
+    ("opennmt", b"9\tl@@\no@@\n", 2, "a tab"),
+    ("opennmt", b"9\tl@@\n-3\to@@\n", 2, "is not a count"),
+    ("opennmt", b"l@@\t9\nl@@\t3\n", 2, "repeats line 1"),
+    ("tokens", b"l\no\nl\n", 3, "repeats line 1"),
+    ("tokens", b"l\n\no\n", 2, "empty line"),
+    ("tokens", "lé\n".encode("latin-1"), 1, "not UTF-8"),
+    ("tokens", b"l\nlo\nlowe\n", 3, "no merge makes"),
+]
+
+
+@pytest.mark.parametrize(("name", "data", "line", "said"), DAMAGED)
+def test_damaged_lists_are_reported_by_file_and_line(name, data, line, said, tmp_path: Path) -> None:
+    """Truncated, misencoded, repeated, negative or unmakeable: VocabularyError with file:line and what is wrong."""
+    (tmp_path / "codes").write_text(CODES, encoding="utf-8")
+    (tmp_path / "list").write_bytes(data)
+    with pytest.raises(VocabularyError) as caught:
+        read_vocabulary(tmp_path / "list", format=name, merges=tmp_path / "codes")
+    assert f"list:{line}: " in str(caught.value)
+    assert said in str(caught.value)
+
+
 @pytest.mark.parametrize("name", LISTS)
 def test_a_list_alone_asks_for_merges(name, tmp_path: Path) -> None:
     """A list without merges, an empty list and a missing one are VocabularyErrors that say what to do."""

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
-from volt.formats import check
+from volt.formats import check, tiktoken
 from volt.formats.registry import format_of, read_vocabulary
 from volt.formats.tiktoken import ranks
 from volt.formats.tiktoken.library import pattern_of, peer_of_ranks
@@ -216,3 +216,40 @@ def test_tekken_is_read_with_all_that_it_says(tmp_path: Path) -> None:
         read_vocabulary(path, pattern="gpt2")
     path.write_text(json.dumps(tekken(special_tokens=None)))
     assert read_vocabulary(path).pieces[3:5] == ("[INST]", "[/INST]")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"config": {"pattern": "a"}}, "'default_vocab_size' is missing"),
+        ({"config": {"pattern": "a", "default_vocab_size": 9999, "default_num_special_tokens": 1}}, "do not go with"),
+        ({"config": {"pattern": "(?=a)", "default_vocab_size": 288, "default_num_special_tokens": 30}}, "pattern"),
+        ({"vocab": 3}, "'vocab' is missing or not a list"),
+        ({"vocab": [{"rank": 0, "token_bytes": "?"}] * 300}, "vocab, row 1: found"),
+        ({"special_tokens": [{"rank": 0}]}, "'special_tokens' does not list ranks"),
+        ({"special_tokens": [{"rank": 0, "token_str": ["<s>"]}]}, "each once"),
+        ({"special_tokens": [{"rank": 0, "token_str": "<SPECIAL_3>"}]}, "each once"),
+    ],
+)
+def test_damaged_tekken_is_refused(changed: dict[str, object], said: str, tmp_path: Path) -> None:
+    """By file, and by row where there is one."""
+    path = tmp_path / "tekken.json"
+    path.write_text(json.dumps(tekken(**changed)))
+    with pytest.raises(VocabularyError, match=f"tekken.json.*{said}"):
+        tiktoken.read(path)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (gzip.compress(b"IQ== 0\n" * 99, mtime=0)[:-9], "truncated"),
+        (rows(ranks_of(["ab"], [0]))[:1500], r"found|no token for the byte"),
+        (b"IQ== 0\nIg== 4294967296\n", ":2: the rank 4294967296 is not an id"),
+        (b"IQ== 0\nIg== 1\nIQ== 2\n", ":3: repeats the token b'!'"),
+    ],
+)
+def test_damaged_ranks_are_refused(data: bytes, said: str, tmp_path: Path) -> None:
+    """By file, and by line where there is one."""
+    (tmp_path / "r").write_bytes(data)
+    with pytest.raises(VocabularyError, match=rf"r:?.*{said.lstrip(':')}"):
+        read_vocabulary(tmp_path / "r", format="tiktoken")

@@ -250,6 +250,32 @@ def test_unigram_pieces_are_candidates(tmp_path):
 BASE = Vocabulary(merges=(("▁", "l"), ("▁l", "o")), tokens=("l", "o", "▁", "▁lo"), marker="prefix")
 
 
+METASPACE = {"marker": "none", "pretokenizer": PreTokenizer("metaspace")}
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"normalizer": Normalizer("nfc")}, "NFC"),
+        ({"normalizer": Normalizer("nfkc")}, "NFKC"),
+        ({"normalizer": Normalizer("none", lowercase=True)}, "sigma"),
+        ({}, "or an end of the line"),
+        ({}, "run of unknown characters"),
+        ({"counts": (1, 2, 3, 4)}, "counts"),
+        ({**METASPACE, "merges": (("l", "▁"),), "tokens": ("l▁",)}, "a '▁' inside"),
+        ({"merges": (("o", "o"), ("l", "oo"), ("l", "o"), ("lo", "o")), "tokens": ("loo",)}, None),
+        ({"merges": (("o", "l"), ("l", "o"), ("l", "ol"), ("lo", "l")), "tokens": ("lol",)}, None),
+        ({"merges": (("l", "o"), ("o", "l"), ("l", "ol")), "tokens": ("lol",)}, "joins other parts"),
+    ],
+)
+def test_what_is_lost_is_named(change, named):
+    """A vocabulary that does not come back as it was, or encodes otherwise, has a sentence that says why."""
+    vocabulary = replace(BASE, **change)
+    said, back, _ = written(vocabulary)
+    assert any(named in sentence for sentence in said) if named else not any("joins" in sentence for sentence in said)
+    assert replace(back, counts=vocabulary.counts).tokens == vocabulary.tokens
+
+
 def test_an_unknown_run_is_one_in_the_library(tmp_path):
     """What write says of unknown characters is so; with byte fallback there are none."""
     import sentencepiece
@@ -261,6 +287,29 @@ def test_an_unknown_run_is_one_in_the_library(tmp_path):
     assert not any("run of" in sentence for sentence in written(replace(BASE, byte_fallback=True))[0])
 
 
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (
+            {"marker": "suffix", "pretokenizer": PreTokenizer("unicode"), "merges": (), "tokens": ("a",)},
+            "the marker prefix",
+        ),
+        ({"marker": "suffix", "merges": (), "tokens": ("▁",)}, "which ends words"),
+        ({"merges": (), "tokens": ("lo",), "whole_words": True}, "does not look words up"),
+        ({"pretokenizer": PreTokenizer("metaspace")}, "the marker none"),
+        ({"pretokenizer": PreTokenizer("gpt2"), "marker": "none"}, "metaspace and the marker none"),
+        ({"special": SpecialTokens(user=("a▁b",))}, "another spelling"),
+        ({"merges": (("<", "s"), ("<s", ">")), "tokens": ("<",)}, "rename the special token"),
+        ({"merges": (), "tokens": ("\0",)}, r"U\+0000"),
+    ],
+)
+def test_what_the_format_cannot_hold_is_refused(tmp_path, change, named):
+    """With the reason and a way out, and nothing is written."""
+    with pytest.raises(VocabularyError, match=named):
+        module.write(replace(BASE, **change), tmp_path / "a.model")
+    assert list(tmp_path.iterdir()) == []
+
+
 def damaged(change) -> bytes:
     """A good model's bytes after a change to the message."""
     with tempfile.TemporaryDirectory() as folder:
@@ -268,6 +317,32 @@ def damaged(change) -> bytes:
         model = module._load(Path(folder, "a.model"))
     change(model)
     return bytes(model.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda model: model.pieces.add(piece="l", score=-9, type=1), "piece 9, 'l', repeats piece 4"),
+        (lambda model: model.pieces.add(piece="x", score=float("nan")), "piece 9 is empty or has no score"),
+        (lambda model: model.pieces.add(piece="", score=0), "piece 9 is empty"),
+        (lambda model: model.pieces.add(piece="a b", score=0, type=4), "special token 'a b'"),
+        (lambda model: model.pieces.add(piece="▁b", score=0, type=4), "piece 9: user token"),
+        (lambda model: model.ClearField("trainer_spec"), "damaged"),
+        (lambda model: model.pieces[0].ClearField("type"), "damaged"),
+        (
+            lambda model: setattr(model.trainer_spec, "treat_whitespace_as_suffix", True),
+            "joined to the last character first",
+        ),
+        (lambda model: model.ClearField("pieces"), "damaged"),
+    ],
+)
+def test_damage_is_named(tmp_path, change, named):
+    """Repeated, empty and unscored pieces, missing parts: VocabularyError with file and piece."""
+    path = tmp_path / "a.model"
+    path.write_bytes(damaged(change))
+    with pytest.raises(VocabularyError, match=named) as caught:
+        module.read(path)
+    assert str(path) in str(caught.value)
 
 
 def test_pieces_that_are_no_text_are_named(tmp_path):
@@ -287,3 +362,9 @@ def test_a_truncated_model_is_named(tmp_path):
         path.write_bytes(whole[:length])
         with pytest.raises(VocabularyError, match="damaged"):
             module.read(path)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    """With the reason."""
+    with pytest.raises(VocabularyError, match=r"absent.model: cannot be read"):
+        module.read(tmp_path / "absent")

@@ -18,9 +18,11 @@ from hypothesis import strategies as st
 
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
-from volt.errors import OutputError
+from volt.errors import OutputError, VocabularyError
 from volt.formats import subword_nmt as module
 from volt.learn.bpe import learn_bpe
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
@@ -204,9 +206,81 @@ def test_user_tokens_are_glossaries(words):
 BASE = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>"))
 
 
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"normalizer": Normalizer("nfc")}, "normalizer 'nfc'"),
+        ({"pretokenizer": PreTokenizer("unicode")}, "pre-tokenizer 'unicode'"),
+        ({"special": SpecialTokens(user=("<url>",))}, "--glossaries '(?:<url>)'"),
+        ({"special": SpecialTokens(bos="<bos>")}, "<bos>"),
+        ({"byte_fallback": True}, "Byte fallback"),
+        ({"counts": (3, 0, 2, 1)}, "--vocabulary-threshold"),
+        ({"counts": (1, 1, 1, 1)}, "All counts are 1"),
+        ({"merges": (("@", "@</w>"),), "tokens": ("@", "@@</w>")}, "'@@'"),
+        ({"merges": (("a</w>", "b"),), "tokens": ("b",)}, "'</w>'"),
+    ],
+)
+def test_what_is_lost_is_named(change, named):
+    """A vocabulary that does not come back as it was, or encodes otherwise, has a sentence that says why."""
+    said, _, _ = written(replace(BASE, **change))
+    assert any(named in sentence for sentence in said)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"marker": "prefix", "merges": (), "tokens": ("a",)}, "marker='suffix'"),
+        ({"merges": (), "tokens": ()}, "no token"),
+        ({"pretokenizer": PreTokenizer("bytes")}, "over bytes.*export to huggingface"),
+        ({"merges": (), "tokens": (" ",)}, "' '"),
+        ({"merges": (), "tokens": ("a", "\u2028</w>")}, r"u2028"),
+    ],
+)
+def test_what_the_format_cannot_hold_is_refused(tmp_path, change, named):
+    """With the reason, and nothing is written."""
+    with pytest.raises(VocabularyError, match=named):
+        module.write(replace(BASE, **change), tmp_path / "codes")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_both_files_or_none(tmp_path):
     """If the vocabulary cannot be written the codes are not either."""
     (tmp_path / "codes.vocab").mkdir()
     with pytest.raises(OutputError):
         module.write(BASE, tmp_path / "codes")
     assert [path.name for path in tmp_path.iterdir()] == ["codes.vocab"]
+
+
+@pytest.mark.parametrize(
+    ("codes", "listing", "named"),
+    [
+        (b"l o\nlow w</w>\n", None, "codes:2: .*'low'"),
+        (b"#version: 0.3\nl o\n", None, "codes:1: .*learn the codes again"),
+        (b"#version: 0.1\nl o\n", b"l@@ 3\n", "codes:1: .*remove the vocabulary"),
+        (b"#version: 0.2\nl o\nx\n", None, "codes:3: "),
+        (b"#version: 0.2\nl o\n\xff", None, "codes:3: "),
+        (b"#version: 0.2\nlo w</w>\n", None, "codes:2: .*'lo'"),
+        (b"#version: 0.2\nl o\n", b"l@@ 3\nl@@ 2\n", "vocab:2: .*repeats"),
+        (b"#version: 0.2\nl o\n", b"l@@ 3\nlx@@ 2\n", "vocab:2: .*no merge makes"),
+        (b"#version: 0.2\nl o\n", b"l@@ 3\no@@ -2\n", "vocab:2: "),
+        (b"#version: 0.2\nl o\n", b"l@@ 3\n\xff 2\n", "vocab:2: "),
+        (b"#version: 0.2\nl o\n", b"l@@ 3\no@@", "vocab:2: "),
+        (b"#version: 0.2\nl o\n", b"", "vocab: empty"),
+        (b"", None, "codes:1: "),
+    ],
+)
+def test_damage_is_named_with_its_place(tmp_path, codes, listing, named):
+    """Old, truncated, dangling, repeated, negative, not UTF-8: VocabularyError with file and line."""
+    (tmp_path / "codes").write_bytes(codes)
+    if listing is not None:
+        (tmp_path / "codes.vocab").write_bytes(listing)
+    with pytest.raises(VocabularyError, match=named):
+        module.read(tmp_path / "codes")
+    with pytest.raises(VocabularyError):
+        module.peer(tmp_path / "codes")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    """With the reason."""
+    with pytest.raises(VocabularyError, match="absent: cannot be read"):
+        module.read(tmp_path / "absent")

@@ -17,7 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from volt.encode.encoder import Encoder
-from volt.errors import VocabularyError
+from volt.errors import ConfigError, VocabularyError
 from volt.formats import tiktoken as format_
 from volt.formats.tiktoken.ranks import recovered
 from volt.text.byte_alphabet import to_bytes, to_characters
@@ -121,6 +121,20 @@ def test_a_closure_in_merge_order_keeps_its_ids(tmp_path):
     assert set(closed.tokens) == set(pruned().closed().tokens)
 
 
+def test_closing_keeps_counts_with_their_tokens():
+    """In either order each token keeps its count, scaffolding has 0; another order is refused."""
+    counted = replace(pruned(), counts=tuple(range(len(pruned().tokens))))
+    for order in ("ids", "merges"):
+        closed = counted.closed(order=order)
+        found = dict(zip(closed.tokens, closed.counts, strict=True))
+        assert {token: found.pop(token) for token in counted.tokens} == dict(
+            zip(counted.tokens, counted.counts, strict=True)
+        )
+        assert set(found.values()) == {0}
+    with pytest.raises(ConfigError, match="choose from ids, merges"):
+        counted.closed(order="rank")
+
+
 def test_scaffolding_spelled_like_a_special_token_is_refused():
     """It cannot be kept as a token beside it; the error names it."""
     vocabulary = Vocabulary((("<", "u"), ("<u", ">")), ("<", "u", ">"), special=SpecialTokens(user=("<u>",)))
@@ -147,6 +161,33 @@ def user_case():
         return Encoder(vocabulary), format_.peer(Path(folder, "r"), special=vocabulary.special)
 
 
+@pytest.mark.parametrize(
+    ("vocabulary", "text"),
+    [
+        (learn(LINES, "suffix", "whitespace"), "pretokenizer='bytes'"),
+        (Vocabulary((), ("a",), marker="none", pretokenizer=case()[0].pretokenizer), "every byte"),
+    ],
+)
+def test_what_tiktoken_cannot_hold_is_refused(vocabulary, text, tmp_path):
+    """Characters as atoms, or bytes without a token: the error says what to do, and nothing is written."""
+    with pytest.raises(VocabularyError, match=text):
+        format_.write(vocabulary, tmp_path / "r")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_merges_that_ranks_cannot_tell_are_named(tmp_path):
+    """A merge that earlier merges starve, or that makes a token again, differs in tiktoken: notes say so."""
+    full = case()[0]
+    starved = (("b", "c"), ("a", "b"), ("ab", "c"))
+    vocabulary = Vocabulary(
+        starved, (*full.atoms, "bc", "ab", "abc"), marker="none", pretokenizer=full.pretokenizer
+    )  # fmt: skip
+    assert "'abc'" in format_.write(vocabulary, tmp_path / "r")[-1]
+    twice = (("a", "b"), ("b", "c"), ("ab", "c"), ("a", "bc"))
+    vocabulary = Vocabulary(twice, (*full.atoms, "ab", "bc", "abc"), marker="none", pretokenizer=full.pretokenizer)
+    assert any("again" in note for note in format_.write(vocabulary, tmp_path / "r"))
+
+
 @given(st.lists(st.text("abc", min_size=2, max_size=12), min_size=1, max_size=12))
 @FEW
 def test_merges_come_back_from_ranks(words):
@@ -170,6 +211,28 @@ def test_ranks_that_tiktoken_trains_are_read_and_agree(tmp_path):
     assert peer.ids is None
     assert vocabulary.ids == {to_characters(token): rank for token, rank in ranks.items()}
     assert Encoder(vocabulary).encode_lines(LINES) == peer.pieces(LINES)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda rows: rows[:200], "no token for the byte"),
+        (lambda rows: [*rows, b"IQ== 999"], r":\d+: repeats the token"),
+        (lambda rows: [*rows, b"IUFC 20"], r":\d+: repeats the rank 20"),
+        (lambda rows: [rows[0], b"!!! 5", *rows[2:]], ":2: found '!!! 5'"),
+        (lambda rows: [rows[0], b"IQ", *rows[2:]], ":2: found 'IQ'"),
+        (lambda rows: [rows[0], b"IQ== -3", *rows[2:]], ":2: found 'IQ== -3'"),
+        (lambda rows: [rows[0], b"\xff\xfe", *rows[2:]], ":2: found"),
+        (lambda rows: [rows[0], b"IQ== " + b"9" * 5000, *rows[2:]], ":2: found"),
+        (lambda rows: [*rows, base64.b64encode(b"qxqzv") + b" 9999999"], "the rank 9999999 is not an id"),
+    ],
+)
+def test_damaged_files_are_refused(change, text, tmp_path):
+    """Each fault gives an error that names file and line, where there is one."""
+    path = tmp_path / "r.tiktoken"
+    path.write_bytes(b"\n".join(change(case()[-1].splitlines())) + b"\n")
+    with pytest.raises(VocabularyError, match=rf"r.tiktoken:.*{text.lstrip(':')}"):
+        format_.read(path)
 
 
 CL100K = (
@@ -225,6 +288,17 @@ def test_what_the_pattern_leaves_whole_is_no_sign_of_another(text):
     assert cut_tokens([word.encode() for word in glued], NAMED["gpt2"]) == [word.encode() for word in glued]
 
 
+@pytest.mark.parametrize(("first", "last"), [(4, 260), (0, 256), (4, 500)])
+def test_ranks_are_ids(first, last, tmp_path):
+    """Wherever they begin, and whatever numbers they leave out, which are ids that nothing has."""
+    rows = [(bytes([byte]), first + byte) for byte in range(256)] + [(b"ab", last)]
+    (tmp_path / "r").write_bytes(b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in rows))
+    found = format_.read(tmp_path / "r")
+    assert found.ids == {to_characters(token): rank for token, rank in rows}
+    assert (len(found), found.kinds.count("unused")) == (last + 1, last - 256)
+    assert Encoder(found).encode_ids("ab").tolist() == [last]
+
+
 def test_what_is_exported_is_imported(tmp_path):
     """Contractions, runs of spaces, user tokens and signs make tokens that pass; a vocabulary with a token that never
     occurs, because the pattern cuts it, is refused before anything is written."""
@@ -237,6 +311,14 @@ def test_what_is_exported_is_imported(tmp_path):
     with pytest.raises(VocabularyError, match=r"cuts 1 of the tokens, such as 'x!'.*remove"):
         format_.write(replace(vocabulary, merges=merges, tokens=tokens), tmp_path / "other")
     assert not (tmp_path / "other").exists()
+
+
+def test_other_files_are_not_recognised(tmp_path):
+    """Counts that fall, text, and nothing are no ranks."""
+    for head in (b"", b"the 100\nofof 90\n", b"#version: 0.2\nt h\n", b"{\n", b"IQ== x\n"):
+        assert not format_.recognises(tmp_path / "x", head)
+    with pytest.raises(VocabularyError, match="cannot be read"):
+        format_.read(tmp_path / "none")
 
 
 def test_real_text_encodes_alike(lines, tmp_path):

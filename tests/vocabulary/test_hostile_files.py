@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 
 import pytest
@@ -63,6 +64,36 @@ def test_hostile_files_are_refused_in_a_short_message(tmp_path, name):
     assert len(error_text) < 2_100
     assert r"a\x1b[31m\n.volt" in error_text
     assert str(pickle.loads(pickle.dumps(caught.value))) == error_text
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("MOST_BYTES", text([("a",)] * 50), "more than 400 bytes, which no file of this kind needs; check the path"),
+        (
+            "_MOST_MARKS",
+            '{"volt": 1, "x": [' + "[]," * 400 + "0]}",
+            "more than 1,048,576 tokens or merges",
+        ),
+    ],
+)
+def test_files_are_measured_before_they_are_parsed(tmp_path, monkeypatch, name, content, message):
+    """Too many bytes or values are reported before anything is made of them."""
+    path = tmp_path / "a.volt"
+    path.write_text(content)
+    monkeypatch.setattr(f"volt.vocabulary.file_format.{name}", 400)
+    monkeypatch.setattr(json, "loads", None)
+    with pytest.raises(VocabularyError, match=f"a.volt: {message}"):
+        Vocabulary.load(path)
+
+
+def test_what_could_not_be_read_is_not_saved(tmp_path, monkeypatch):
+    """A vocabulary with more tokens than can be read is not written."""
+    monkeypatch.setattr("volt.vocabulary.file_format.MOST_ROWS", 2)
+    Vocabulary((), ("a", "b")).save(tmp_path / "a")
+    with pytest.raises(VocabularyError, match="3 tokens: at most 2 can be saved"):
+        Vocabulary((), ("a", "b", "c")).save(tmp_path / "b")
+    assert not (tmp_path / "b").exists()
 
 
 def test_provenance_that_is_no_text_is_not_saved(tmp_path):

@@ -65,13 +65,30 @@ def test_what_is_named_survives_a_file(tmp_path: Path) -> None:
     )
 
 
+def test_a_role_alone_leaves_text_alone() -> None:
+    """A role makes no token found in text, be the token new or known."""
+    found = with_special(HELD, eos="<n>", pad="<c>")
+    assert found.special.user == ("<u>",)
+    assert [found.kinds[found.ids[token]] for token in ("<n>", "<c>")] == ["eos", "pad"]
+
+
+def test_words_whose_ends_are_marked_get_a_lone_end() -> None:
+    """Where "</w>" ends words, it has the id behind all, as it ends those behind user tokens."""
+    old = Vocabulary(merges=(), tokens=("a", "a</w>"))
+    assert with_special(old, ["<u>"]).pieces == (*old.pieces, "<u>", "</w>")
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"special": {"<n>": 2}}, "the id 2 of '<n>' belongs to 'o'; choose an unused one, such as 1, or one from 8"),
-        ({"special": {"<n>": 1 << 21}}, "the id of '<n>' is 2097152; give 2,097,151 or less"),
+        ({"special": {"<u>": 9}}, "'<u>' has the id 4 already; remove the id 9"),
+        ({"special": {"<n>": 9}, "eos": {"<n>": 8}}, "'<n>' is given the ids 9 and 8; remove one"),
+        ({"special": {"<n>": 9, "<m>": 9}}, "the id 9 of '<m>' belongs to '<n>'"),
+        ({"special": {"<n>": 1 << 40}}, "the id of '<n>' is 1099511627776; give 2,097,151 or less"),
         ({"special": {"<n>": -1}}, "the id of '<n>' is -1; give 0 or more"),
         ({"eos": {"<n>": 9, "<m>": 10}}, "eos names 2 tokens; give a token, or a dict of one token with its id"),
+        ({"special": ["a b"]}, "special token 'a b' is empty, or contains white space"),
     ],
 )
 def test_what_cannot_be_is_refused(given: dict[str, object], message: str) -> None:

@@ -7,12 +7,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import pytest
 from encoders import encoder
 from hypothesis import given
 from hypothesis import strategies as st
 from vocabularies import vocabularies
 
 from volt.encode.encoder import Encoder
+from volt.errors import VocabularyError
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
@@ -81,6 +83,46 @@ def test_roles_may_share_a_token_and_be_found_in_text():
     assert found.kinds == ("token", "token", "control", "token", "user")
     assert Encoder(found).encode_ids(f"lo{end}o").tolist() == [3, 4, 1]
     assert 2 not in Encoder(found).encode_ids("[INST] lo").tolist()
+
+
+def test_closed_keeps_ids_that_were_given():
+    """Scaffolding gets ids behind all others."""
+    pruned = Vocabulary(merges=(("l", "o"),), tokens=("l", "o"), order=("l", "<s>", "<unk>", "", "o", "<pad>", "</s>"))
+    assert pruned.closed().pieces == (*pruned.pieces, "lo")
+    assert pruned.closed(order="merges").pieces == ("<unk>", "<s>", "</s>", "<pad>", "l", "o", "lo")
+
+
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        (("l", "o", "lo", "x"), "id 3 belongs to 'x', which is not a piece"),
+        (("l", "o", "lo", "l"), "'l' has the ids 0 and 3"),
+        (("l", "o", "lo"), "no id for '<unk>'"),
+        (("<unk>", "<s>", "</s>", "<pad>", "o", "l", "lo"), "'o' follows tokens of higher ids"),
+    ],
+)
+def test_an_order_that_is_none_is_refused(order, message):
+    """Strange, repeated, missing and disordered pieces."""
+    with pytest.raises(VocabularyError, match=message):
+        replace(PLAIN, order=order)
+
+
+def test_damaged_pieces_are_reported_with_their_line(tmp_path):
+    """A file whose list of pieces has an unknown kind, a lost row, or no order."""
+    path = tmp_path / "numbered.volt"
+    replace(PLAIN, special=SpecialTokens(pad=None), counts=(3, 2, 1)).save(path)
+    text = path.read_text()
+    for found, put, message in [
+        ('"token", 3]', '"tokens", 3]', ":16: found"),
+        ('["l", "token", 3],\n', "", "the fingerprint does not match"),
+        ('"bos"]', '"boss"]', ":14: unknown kind 'boss'"),
+        ('"merging": "pairs"', '"merging": "triples"', "triples"),
+        ('"whole_words": false', '"whole_words": 0', "whole_words"),
+    ]:
+        assert found in text
+        path.write_text(text.replace(found, put))
+        with pytest.raises(VocabularyError, match=message):
+            Vocabulary.load(path)
 
 
 def test_ids_are_int32_when_none_is_known():

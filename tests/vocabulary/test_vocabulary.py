@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from vocabularies import vocabularies
 
 from volt.encode.encoder import Encoder
-from volt.errors import OutputError, VocabularyError, VoltError
+from volt.errors import ConfigError, OutputError, VocabularyError, VoltError
 from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
@@ -193,6 +193,72 @@ def test_a_damaged_byte_is_refused_or_harmless(tmp_path_factory, data):
     assert loaded == SMALL or b'"fingerprint"' not in content
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        (TOKEN, '["l", 4],', "repeats"),
+        (TOKEN, '["xyz", 4],', "no merge makes 'xyz'"),
+        (TOKEN, '["<s>", 4],', "special token"),
+        (TOKEN, '["é", -4],', "-4"),
+        (TOKEN, '["é", 4.5],', "4.5"),
+        (TOKEN, '["é", "4"],', "instead of"),
+        (TOKEN, '["é", true],', "instead of"),
+        (TOKEN, '["é"],', "instead of"),
+        (TOKEN, '["é", 4, 4],', "instead of"),
+        (TOKEN, '["", 4],', "instead of"),
+        (TOKEN, "[null, 4],", "instead of"),
+        (TOKEN, '"é",', "instead of"),
+        (TOKEN, "7,", "instead of"),
+        (TOKEN, '["é" 4],', "damaged"),
+        (MERGE, '["xy", "w</w>"],', "makes 'xy'"),
+        (MERGE, '["lo", ""],', "instead of"),
+        (MERGE, '["lo", 1],', "instead of"),
+        (MERGE, '["lo"],', "instead of"),
+        (MERGE, '["l", "o", "w</w>"],', "instead of"),
+        (MERGE, '"lo w</w>",', "instead of"),
+    ],
+)
+def test_a_bad_line_is_named(saved, old, new, found):
+    """A bad token or merge is a VocabularyError that names the file, the line and what was found."""
+    number = edited(saved, old, new)
+    message(saved, f"{saved}:{number}: ", found)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("marker", "infix"),
+        ("marker", 1),
+        ("normalizer", "nfd"),
+        ("normalizer", None),
+        ("pretokenizer", "regex:("),
+        ("pretokenizer", "word"),
+        ("byte_fallback", "yes"),
+        ("byte_fallback", 1),
+        ("provenance", []),
+        ("tokens", {}),
+        ("tokens", None),
+        ("merges", "ab"),
+        ("special", []),
+        ("special", {}),
+        ("special", {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>", "user": "x"}),
+        ("special", {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<s>", "user": []}),
+        ("special", {"unk": 5, "bos": "<s>", "eos": "</s>", "pad": "<pad>", "user": []}),
+        ("special", {"unk": None, "bos": "<s>", "eos": "</s>", "pad": "<pad>", "user": []}),
+        ("special", {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>", "user": [7]}),
+        ("special", {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>", "user": [["a"]]}),
+        ("special", {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>", "user": ["a b"]}),
+    ],
+)
+def test_a_bad_setting_is_named(saved, name, value):
+    """A setting of a wrong type or with an impossible value is a VocabularyError that names the file."""
+    data = json.loads(saved.read_text(encoding="utf-8"))
+    del data["fingerprint"]
+    message(_written(saved, {**data, name: value}), str(saved))
+    del data[name]
+    message(_written(saved, data), str(saved), name)
+
+
 def _written(path: Path, data: object) -> Path:
     path.write_text(json.dumps(data, ensure_ascii=False), encoding="utf-8")
     return path
@@ -234,6 +300,34 @@ def test_lone_surrogates_do_not_get_in_or_do_no_harm(saved):
 
 
 # ---- objects at fault
+
+
+@pytest.mark.parametrize(
+    ("fields", "found"),
+    [
+        ({"merges": (("a", "bc"),), "tokens": ()}, "merges, entry 1: .*'bc'"),
+        ({"merges": (("ab", "c"), ("a", "b")), "tokens": ()}, "merges, entry 1: .*'ab'"),
+        ({"merges": (), "tokens": ("a", "b", "a")}, "tokens, entry 3: .*repeats token 1"),
+        ({"merges": (), "tokens": ("a", "ab")}, "tokens, entry 2: .*no merge makes 'ab'"),
+        ({"merges": (), "tokens": ("a", "b"), "counts": (1,)}, "2 tokens but 1 counts"),
+        ({"merges": (), "tokens": ("a",), "counts": (-1,)}, "tokens, entry 1: .*-1"),
+        ({"merges": (("<s", ">"),), "tokens": ("<s>",)}, "merges, entry 1"),
+        ({"merges": (("<", "s"), ("<s", ">")), "tokens": ("<s>",)}, "tokens, entry 1: .*special"),
+        ({"merges": (), "tokens": ("</w>",)}, "no merge makes"),
+        ({"merges": (), "tokens": ("",)}, "tokens, entry 1"),
+        ({"merges": (), "tokens": ("a</w>",), "marker": "none"}, "tokens, entry 1"),
+    ],
+)
+def test_inconsistent_vocabularies_are_refused(fields, found):
+    """A vocabulary that contradicts itself is a VocabularyError that names list and entry."""
+    with pytest.raises(VocabularyError, match=found):
+        Vocabulary(**fields)
+
+
+def test_an_unknown_marker_is_refused():
+    """There are three markers."""
+    with pytest.raises(ConfigError, match="infix"):
+        Vocabulary((), (), marker="infix")
 
 
 def test_an_empty_vocabulary_encodes():
