@@ -42,7 +42,7 @@ def _committed(path: Path) -> Any:
 
 
 def _is_current(path: Path) -> bool:
-    """Whether a notebook's outputs are those of its sources; if so, it runs only in campaigns."""
+    """Check whether a notebook's outputs belong to its sources; if so, it runs only in campaigns."""
     return bool(_committed(path).metadata.get("sources") == _execute().digest(_committed(path)))
 
 

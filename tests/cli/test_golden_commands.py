@@ -1,4 +1,4 @@
-"""What commands print, and the options they take: figures and defaults that must not change unnoticed."""
+"""The figures that commands print, and the names, defaults and bounds of their options."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_tokens_that_patterns_split() -> None:
 
 
 def test_each_limit_is_the_most_that_passes() -> None:
-    """What reaches a limit passes, and what exceeds it by one does not; the limits themselves are documented."""
+    """Input at a limit passes, and input one beyond it is refused."""
     tree = parse("(?:a|b)*a(?:a|b){2}c")
     alphabet = regex_tree.Alphabet.of(sets_of(tree))
     one = determinize(tree, alphabet)

@@ -10,7 +10,7 @@ import typer
 
 from volt.display import Grid, LabelledText
 from volt.errors import ConfigError, StreamError
-from volt_cli import command_help
+from volt_cli.command_help import add, group
 from volt_cli.console import print_json, print_result, say, show
 from volt_cli.io import is_stdout
 from volt_cli.options import Json, Rank, Seed, Trust, Workers, World, argument, flag, option
@@ -109,7 +109,7 @@ def audit_table(audit: Audit) -> Grid:
     return Grid(heads, rows, numbers=range(1, len(heads) - 1))
 
 
-app = command_help.group("stream", "Training data as an infinite, exact, resumable stream of lines.")
+app = group("stream", "Training data as an infinite, exact, resumable stream of lines.")
 
 
 def preview(
@@ -279,4 +279,4 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "cache": cache, "merge-states": merge_states,
 }  # fmt: skip
 for name, function in COMMANDS.items():
-    command_help.add(app, name, function, within="stream")
+    add(app, name, function, within="stream")

@@ -1,4 +1,4 @@
-"""What audits, plans and traces report at their limits, computed by hand."""
+"""Audits, plans and traces at their limits, against values computed by hand."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def _limits(node: object) -> Iterator[str]:
 
 
 def test_every_key_keeps_its_kind_limits_and_default() -> None:
-    """What a key of a file accepts, and the value that it has by default, do not change unnoticed."""
+    """Each key has the stored type, limits and default."""
     schema, found = json_schema(), {}
     models = {"": schema, **{name: model for name, model in schema["$defs"].items() if name.endswith("Options")}}
     shared = models["SourceOptions"]["properties"]

@@ -192,8 +192,8 @@ class OpenSource:
 
 
 def open_source(
-    source: Source, *, seed: int, cache: Path | None = None, policy: ErrorPolicy | None = None, files: LoadedFiles |
-    None = None,
+    source: Source, *, seed: int, cache: Path | None = None, policy: ErrorPolicy | None = None,
+    files: LoadedFiles | None = None,
 ) -> OpenSource:  # fmt: skip
     """Find and index a source's files. Raises StreamError if there are no lines, or a file cannot be read."""
     shards, faults = list[Shard](), list[Fault]()
