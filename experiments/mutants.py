@@ -45,6 +45,7 @@ WITHOUT_EFFECT = ("annotation", "returns", "decorator_list", "bases", "type_para
 MAX_SECONDS = 40.0  # of recorded time of the tests that run for a mutant
 MAX_TESTS = 250
 N_GROUPS = 48  # processes that record, one after the other
+GROUP_SECONDS = 600.0  # a test that waits for ever costs its group
 TEST_SECONDS = 10.0  # a test that takes longer as plain Python is not recorded
 
 
@@ -158,8 +159,12 @@ def record(folder: Path, fingerprint: str, workers: int) -> None:
             coverage = ["--cov", "--cov-context=test", "--cov-report="]
             command, variables = command_for(root, *options, *coverage, *groups[number])
             variables |= {"COVERAGE_FILE": str(folder / f"{number}"), "MUTANTS_SECONDS": str(folder / f"{number}.json")}
-            code = subprocess.run(command, cwd=root, env=variables, stdout=subprocess.DEVNULL, check=False).returncode
-            print(f"recorded group {number} of {N_GROUPS}, pytest's status is {code}", flush=True)
+            with suppress(subprocess.TimeoutExpired):
+                subprocess.run(
+                    command, cwd=root, env=variables, stdout=subprocess.DEVNULL, check=False, timeout=GROUP_SECONDS
+                )
+            state = "recorded" if (folder / f"{number}.json").exists() else "ended without a record"
+            print(f"group {number} of {N_GROUPS} {state}", flush=True)
 
         list(pool.map(run_group, range(N_GROUPS)))
         from coverage import CoverageData
