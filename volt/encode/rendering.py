@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress
 from typing import Any, Literal
 
 import numpy as np
@@ -52,12 +52,16 @@ class Rendering:
             raise ConfigError("a separator works only with pieces of a vocabulary whose marker is suffix; remove it")
         self._kind, self._tables, self._separator = kind, tables, separator
         self.dtype, ids = np.dtype(np.int32 if kind == "ids" else np.uint8), tables.vocabulary.ids
-        are_ids, retained, are_atoms = kind == "ids", tables.retained.tolist(), (tables.parts < 0).tolist()
-        spelled = [  # tokens that are neither retained nor atoms are split back
-            (ids[token],) if is_retained and are_ids else self._spell(symbol) if is_retained or is_atom else b""
-            for symbol, (token, is_retained, is_atom) in enumerate(zip(tables.tokens, retained, are_atoms, strict=True))
-        ]
-        self._rows = _Rows(np.zeros(1, np.int64), np.zeros(0, self.dtype), {}).extended([], spelled)
+        retained, are_atoms, are_ids = tables.retained != 0, tables.parts < 0, kind == "ids"
+        symbols = np.flatnonzero(are_atoms & ~retained if are_ids else are_atoms | retained)  # others are split back
+        spelled = [self._spell(symbol) for symbol in symbols.tolist()]
+        sizes = (retained & are_ids).astype(np.int64)
+        sizes[symbols] = [len(values) for values in spelled]
+        values = np.fromiter(chain.from_iterable(spelled), self.dtype)
+        if are_ids:
+            own = np.fromiter(map(ids.get, compress(tables.tokens, retained)), np.int32)
+            values = np.insert(own, np.repeat(np.cumsum(retained)[symbols], sizes[symbols]), values)
+        self._rows = _Rows(np.concatenate([[0], np.cumsum(sizes)]), values, {})
 
     def _spell(self, symbol: int) -> Sequence[int] | bytes:
         pieces, vocabulary = self._tables.spell(symbol), self._tables.vocabulary
