@@ -3,9 +3,10 @@
     python experiments/mutants.py --seed 7 -n 300
 
 A mutant changes one operator, number, argument or statement of volt/ or cli/. Only tests that execute its lines run,
-quick ones first, with compiled loops as plain Python. The first call, and each after a change of code or tests, records
-which tests execute which lines into build/mutants. cosmic-ray and mutmut do not draw from a seed, and do not select
-tests by the coverage contexts of a suite that runs in several processes.
+quick ones first, with compiled loops as plain Python. The first call records which tests execute which lines into
+build/mutants; later calls repeat this for files of tests that changed, and for all after a change of code. cosmic-ray
+and mutmut do not draw from a seed, and do not select tests by the coverage contexts of a suite that runs in several
+processes.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -44,7 +46,7 @@ LEFT_OUT = (ast.AugAssign, ast.Raise, ast.Continue, ast.Break)
 WITHOUT_EFFECT = ("annotation", "returns", "decorator_list", "bases", "type_params")
 MAX_SECONDS = 40.0  # of recorded time of the tests that run for a mutant
 MAX_TESTS = 250
-N_GROUPS = 48  # processes that record, one after the other
+N_GROUPS = 48  # processes that record
 GROUP_SECONDS = 600.0  # a test that waits for ever costs its group
 TEST_SECONDS = 10.0  # a test that takes longer as plain Python is not recorded
 
@@ -140,45 +142,59 @@ def command_for(checkout: Path, *arguments: str) -> tuple[list[str], dict[str, s
     return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments], os.environ | variables
 
 
-def record(folder: Path, fingerprint: str, workers: int) -> None:
-    """Run the suite once; write the tests that execute each line of each file, and their seconds, into tests.json.
+def record(folder: Path, workers: int) -> Iterator[dict[str, Any]]:
+    """Yield the records of all groups of test files: the tests that execute each line, and the seconds of each test.
 
-    Each process runs some of the files, so that one that crashes costs only its own results.
+    Each group runs in a process of its own, so that one that crashes costs only its own results. A record is reused as
+    long as the code, the helpers of the tests and the files of its group are the same.
     """
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    lines: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
-    seconds = dict[str, float]()
+    folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(workers) as pool:
         root = copy_checkout(Path(place))
-        files = [path.relative_to(root) for path in [*root.glob("tests/**/test_*.py"), *root.glob("[vc]*/**/*.py")]]
-        groups = [list(map(str, sorted(files)[number::N_GROUPS])) for number in range(N_GROUPS)]
+        code = {path.relative_to(root) for part in ("volt", "cli") for path in root.glob(f"{part}/**/*.py")}
+        tests = {path.relative_to(root) for path in root.glob("tests/**/*.py")}
+        cases = {path for path in tests if path.name.startswith("test_")}
+        groups: list[list[Path]] = [[] for _ in range(N_GROUPS)]
+        for path in sorted(code | cases):
+            groups[crc32(bytes(path)) % N_GROUPS].append(path)
 
-        def run_group(number: int) -> None:
+        def record_group(number: int) -> dict[str, Any]:
+            sources = [(root / path).read_bytes() for path in [*sorted(code | tests - cases), *groups[number]]]
+            fingerprint, path = hashlib.sha256(b"\0".join(sources)).hexdigest(), folder / f"{number}.json"
+            if path.exists() and (recorded := json.loads(path.read_text()))["fingerprint"] == fingerprint:
+                return recorded
             options = ["-m", "not campaign", "-p", "no:xdist", "-p", "experiments.mutants", "--tb=native"]
             coverage = ["--cov", "--cov-context=test", "--cov-report="]
-            command, variables = command_for(root, *options, *coverage, *groups[number])
-            variables |= {"COVERAGE_FILE": str(folder / f"{number}"), "MUTANTS_SECONDS": str(folder / f"{number}.json")}
+            command, variables = command_for(root, *options, *coverage, *map(str, groups[number]))
+            contexts, seconds = Path(place, f"{number}.coverage"), Path(place, f"{number}.seconds")
+            variables |= {"COVERAGE_FILE": str(contexts), "MUTANTS_SECONDS": str(seconds)}
             with suppress(subprocess.TimeoutExpired):
-                subprocess.run(
-                    command, cwd=root, env=variables, stdout=subprocess.DEVNULL, check=False, timeout=GROUP_SECONDS
-                )
-            state = "recorded" if (folder / f"{number}.json").exists() else "ended without a record"
-            print(f"group {number} of {N_GROUPS} {state}", flush=True)
+                silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+                subprocess.run(command, cwd=root, env=variables, timeout=GROUP_SECONDS, check=False, **silent)
+            is_complete = seconds.exists()
+            print(f"group {number} of {N_GROUPS} {'recorded' if is_complete else 'ended without a record'}", flush=True)
+            recorded = {"fingerprint": fingerprint, "lines": {}, "seconds": {}}
+            if is_complete:
+                recorded |= {"lines": _lines(contexts, root), "seconds": json.loads(seconds.read_text())}
+                path.write_text(json.dumps(recorded))
+            return recorded
 
-        list(pool.map(run_group, range(N_GROUPS)))
-        from coverage import CoverageData
+        yield from pool.map(record_group, range(N_GROUPS))
 
-        for number in range(N_GROUPS):
-            data = CoverageData(str(folder / f"{number}"))
-            data.read()
-            for path in data.measured_files():
-                for line, tests in data.contexts_by_lineno(path).items():
-                    lines[str(Path(path).relative_to(root))][line] |= {test.partition("|")[0] for test in tests if test}
-            if (path_of_seconds := folder / f"{number}.json").exists():
-                seconds |= json.loads(path_of_seconds.read_text())
-    table = {path: {line: sorted(tests) for line, tests in by_line.items()} for path, by_line in lines.items()}
-    (folder / "tests.json").write_text(json.dumps({"fingerprint": fingerprint, "lines": table, "seconds": seconds}))
+
+def _lines(contexts: Path, root: Path) -> dict[str, dict[int, list[str]]]:
+    """Return the tests that execute each line of each file."""
+    from coverage import CoverageData
+
+    data = CoverageData(str(contexts))
+    data.read()
+    return {
+        str(Path(path).relative_to(root)): {
+            line: sorted({test.partition("|")[0] for test in tests if test})
+            for line, tests in data.contexts_by_lineno(path).items()
+        }
+        for path in data.measured_files()
+    }
 
 
 class TooSlow(BaseException):
@@ -247,14 +263,15 @@ def survives(mutant: Mutant, tests: list[str], checkout: Path) -> bool:
 
 def run(seed: int, n: int, folder: Path, workers: int) -> None:
     """Draw n mutants, test them in copies of the checkout, and print the counts and the survivors."""
+    lines: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    seconds = dict[str, float]()
+    for recorded in record(folder, workers):
+        seconds |= recorded["seconds"]
+        for path, by_line in recorded["lines"].items():
+            for line, tests in by_line.items():
+                lines[path][str(line)] += tests
     paths = sorted([*ROOT.glob("volt/**/*.py"), *ROOT.glob("cli/**/*.py")])
     sources = {str(path.relative_to(ROOT)): path.read_text() for path in paths}
-    tests = [path.read_text() for path in sorted(ROOT.glob("tests/**/*.py"))]
-    fingerprint = hashlib.sha256("\0".join([*sources.values(), *tests]).encode()).hexdigest()
-    path = folder / "tests.json"
-    if not path.exists() or json.loads(path.read_text())["fingerprint"] != fingerprint:
-        record(folder, fingerprint, workers)
-    recorded = json.loads(path.read_text())
     drawn = random.Random(seed).sample([mutant for path, text in sources.items() for mutant in mutants(path, text)], n)
     counts, checkouts = Counter[str](), SimpleQueue[Path]()
     with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(workers) as pool:
@@ -262,7 +279,7 @@ def run(seed: int, n: int, folder: Path, workers: int) -> None:
             checkouts.put(copy_checkout(Path(place, str(worker))))
 
         def outcome(mutant: Mutant) -> str:
-            if not (names := select_tests(mutant, recorded["lines"].get(mutant.path, {}), recorded["seconds"])):
+            if not (names := select_tests(mutant, lines[mutant.path], seconds)):
                 return "uncovered"
             checkout = checkouts.get()
             try:
