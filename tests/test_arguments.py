@@ -25,7 +25,7 @@ from volt.encode.chunks import Chunk
 from volt.errors import ArgumentError, ConfigError, VoltError
 from volt.stream import Batch, Checks, Column, ErrorPolicy, LineFault, LineRng, Mixture, Schedule, Source
 from volt.stream.running.state import State
-from volt.stream.running.state_checks import checksum
+from volt.stream.running.state_validation import checksum
 from volt.stream.transforms.case import Lower
 from volt.stream.transforms.registry import TRANSFORMS
 from volt.stream.transforms.subwords import Encode

@@ -15,7 +15,7 @@ from volt.text.pretokenizer import PreTokenizer
 
 ROOT = Path(__file__).parent.parent
 FILES = sorted([*ROOT.glob("volt/**/*.py"), *ROOT.glob("cli/volt_cli/**/*.py")])
-MTDATA = "volt/stream/config/pipelines.py"
+MTDATA = "volt/stream/config/presets.py"
 NETWORK = {"socket", "ssl", "urllib", "http", "ftplib", "smtplib", "requests", "httpx", "aiohttp"}
 NETWORK |= {"fsspec", "s3fs", "gcsfs", "huggingface_hub"}
 REMOTE = "volt/files/remote.py"

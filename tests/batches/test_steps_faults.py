@@ -19,7 +19,7 @@ from volt.batches.steps_state import bits_of
 from volt.errors import ConfigError, StreamError, VoltError
 from volt.files.threads import patiently
 from volt.stream import Source, Stream
-from volt.stream.running.state_checks import checksum
+from volt.stream.running.state_validation import checksum
 
 State = dict[str, Any]
 

@@ -12,7 +12,7 @@ from commands import Run, status_of
 
 from volt.errors import StreamError
 from volt.stream.config.sources import shares
-from volt_cli.stream.output import Consumer
+from volt_cli.stream.delivery import Consumer
 
 
 @contextmanager

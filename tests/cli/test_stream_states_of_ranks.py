@@ -52,7 +52,7 @@ def test_other_files_are_replaced(volt_stream: Run, tmp_path: Path) -> None:
 
 def test_skipping_is_said(volt_stream: Run, stream_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Passing over what was used takes time, so stderr says it, but not with -q; the lines are the same."""
-    monkeypatch.setattr("volt_cli.stream.output._SKIPPED", 7)
+    monkeypatch.setattr("volt_cli.stream.delivery._SKIPPED", 7)
     (stream_folder / "ack").write_text("90\n")
     command = ["run", "stream.yaml", "--limit", 5, "--resume", "--ack", "ack"]
     done, quiet = volt_stream(*command), volt_stream(*command, "-q")

@@ -13,7 +13,7 @@ from volt.errors import CandidateError, VocabularyError
 from volt.formats import read_merges, subword_nmt
 from volt.formats.registry import read_vocabulary
 from volt.text.byte_alphabet import ALPHABET
-from volt.vocabulary.special_roles import FINDS_OTHERS
+from volt.vocabulary.add_special_tokens import FINDS_OTHERS
 
 ODD = [
     *LINES[:4],

@@ -10,7 +10,7 @@ from flat import ends_of, flat, ints, longs, read_only
 
 from volt.kernels import batching, decode
 from volt.kernels.intrinsics import PADDING
-from volt.kernels.tokens import Types, find_words
+from volt.kernels.word_types import Types, find_words
 
 
 def text(data: bytes) -> np.ndarray:

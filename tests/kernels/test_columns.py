@@ -11,7 +11,7 @@ import numpy as np
 from flat import ends_of, flat, longs, read_only
 from splitmix import MASK, mixed
 
-from volt.kernels import column_text, columns, tokens
+from volt.kernels import columns, string_functions, word_types
 from volt.stream.transforms.column import Column, blank, count_bytes, lengths
 from volt.text.white_space import SPLIT_SPACE
 
@@ -109,7 +109,7 @@ def test_values_are_joined() -> None:
         around = [None if value is None else b"<b>" + value + b"/" for value in values]
         at = np.cumsum([0, *(len(value or b"") for value in around)])
         out = room(at[-1])
-        column_text.surround(*row, np.frombuffer(b"<b>", np.uint8), np.frombuffer(b"/", np.uint8), out, at[:n])
+        string_functions.surround(*row, np.frombuffer(b"<b>", np.uint8), np.frombuffer(b"/", np.uint8), out, at[:n])
         assert written(out, at[-1]) == b"".join(filter(None, around))
 
 
@@ -189,12 +189,12 @@ def test_texts_are_measured() -> None:
         data, *row = views(values, rng, rng.choice([16, 40]))
         numbers, flags = np.zeros(len(values), np.int64), np.zeros(len(values), bool)
         plain = [(value or b"").decode() for value in values]
-        column_text.count_words(data, *row, numbers)
+        string_functions.count_words(data, *row, numbers)
         assert numbers.tolist() == [len(text.split()) for text in plain]
-        column_text.find_blank(data, *row, flags)
+        string_functions.find_blank(data, *row, flags)
         assert flags.tolist() == [not text.strip() for text in plain]
         for first, span in ((97, 0), (97, 1), (0xE2, 1)):
-            column_text.count_within(data, *row, first, span, numbers)
+            string_functions.count_within(data, *row, first, span, numbers)
             expected = [sum(first <= byte <= first + span for byte in value or b"") for value in values]
             assert numbers.tolist() == expected
         column = Column(data, *row)
@@ -207,7 +207,7 @@ def test_texts_are_measured() -> None:
         assert blank(column).tolist() == [not text.strip() for text in plain]
         assert count_bytes(column, 97, 1).tolist() == [sum(map(text.count, "ab")) for text in plain]
         wanted = np.isin(np.arange(256), [98, 0xE4])
-        column_text.find_any(data, *row, wanted, flags)
+        string_functions.find_any(data, *row, wanted, flags)
         assert flags.tolist() == [any(wanted[byte] for byte in value or b"") for value in values]
 
 
@@ -224,30 +224,33 @@ def test_tokens_stand_between_spaces() -> None:
         row = views(values, rng, rng.choice([0, 0, 30]))
         counts, parts = np.zeros(len(values), np.int64), [(value or b"").split(b" ") for value in values]
         found = [list(filter(None, one)) for one in parts]
-        tokens.count_tokens(*row, counts)
+        word_types.count_tokens(*row, counts)
         assert counts.tolist() == list(map(len, found))
         starts, sizes = np.zeros(n := sum(counts), np.int64), np.zeros(n, np.int64)
-        tokens.cut_tokens(*row, starts, sizes)
+        word_types.cut_tokens(*row, starts, sizes)
         every = flat(found)
         assert texts(row[0], starts, sizes) == every
         others = [b"", b"xy", b"z" * 20]
         chosen, ends = longs([rng.randint(-3, n - 1) for _ in range(n)]), np.cumsum(counts)
         picked = [every[i] if i >= 0 else others[-1 - i] for i in chosen]
         lines = [b" ".join(picked[end - size : end]) for end, size in zip(ends, counts, strict=True)]
-        out, out_ends = np.full(sum(map(len, lines)) + tokens.SPARE, GUARD, np.uint8), np.zeros(len(lines), np.int64)
-        tokens.write_tokens(row[0], starts, sizes, *views(list(others), rng, 2), chosen, ends, out, out_ends)
-        assert bytes(out[: len(out) - tokens.SPARE]) == b"".join(lines)
+        out, out_ends = (
+            np.full(sum(map(len, lines)) + word_types.SPARE, GUARD, np.uint8),
+            np.zeros(len(lines), np.int64),
+        )
+        word_types.write_tokens(row[0], starts, sizes, *views(list(others), rng, 2), chosen, ends, out, out_ends)
+        assert bytes(out[: len(out) - word_types.SPARE]) == b"".join(lines)
         assert out_ends.tolist() == ends_of(lines)
 
 
-def tables(n_types: int, n_bytes: int, n_slots: int) -> tokens.Types:
+def tables(n_types: int, n_bytes: int, n_slots: int) -> word_types.Types:
     sizes: list[tuple[int, Any]] = [
         (n_slots, np.int64),
         (n_types, np.uint64),
         (n_types + 1, np.int64),
         (n_bytes, np.uint8),
     ]
-    return tokens.Types(*(np.zeros(n, kind) for n, kind in sizes))
+    return word_types.Types(*(np.zeros(n, kind) for n, kind in sizes))
 
 
 def test_word_types_are_numbered_as_they_come() -> None:
@@ -259,14 +262,18 @@ def test_word_types_are_numbered_as_they_come() -> None:
         n, row = sum(map(len, words)), views(values, rng)
         out, ends, state = np.full(n + 1, -1, np.int32), np.zeros(len(values), np.int64), np.zeros(4, np.int64)
         types = tables(*rng.choice([(9, 60, 16), (70, 40, 256)]))
-        while not tokens.find_words(*row, types, out, ends, state):
-            line, n_types, n_bytes = int(state[tokens.N_LINES]), int(state[tokens.N_TYPES]), int(state[tokens.N_BYTES])
+        while not word_types.find_words(*row, types, out, ends, state):
+            line, n_types, n_bytes = (
+                int(state[word_types.N_LINES]),
+                int(state[word_types.N_TYPES]),
+                int(state[word_types.N_BYTES]),
+            )
             size, most = len(values[line] or b""), n_types + (len(values[line] or b"") + 1) // 2
             assert n_bytes + size > len(types.bytes) or most > len(types.hashes) or 2 * most > len(types.slots)
             larger = tables(max(most, 9), n_bytes + size, max(16, 1 << (2 * most - 1).bit_length()))
             larger.hashes[:n_types], larger.starts[: n_types + 1] = types.hashes[:n_types], types.starts[: n_types + 1]
             larger.bytes[:n_bytes] = types.bytes[:n_bytes]
-            tokens.enter_types(larger.hashes, n_types, larger.slots)
+            word_types.enter_types(larger.hashes, n_types, larger.slots)
             types = larger
         assert out.tolist() == [*flat(expected), -1]
         assert ends.tolist() == ends_of(words)
@@ -283,7 +290,7 @@ def test_word_types_are_numbered_as_they_come() -> None:
         shares = np.array([(k + 1) / size for size in n_choices for k in range(size)])
         firsts, hashes = np.cumsum([0, *n_choices]), types.hashes.tolist()
         for by_type in (True, False):
-            tokens.choose(lines, ends, out, types.hashes, by_type, firsts, shares, picks := np.zeros(n, np.int32))
+            word_types.choose(lines, ends, out, types.hashes, by_type, firsts, shares, picks := np.zeros(n, np.int32))
             place = 0
             for line, row_of_numbers in zip(lines.tolist(), expected, strict=True):
                 for k, number in enumerate(row_of_numbers):

@@ -9,9 +9,9 @@ import pytest
 
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.column import Column, concatenated, holding_bytes
+from volt.stream.transforms.documents import Repeat
 from volt.stream.transforms.filters import needed_text
 from volt.stream.transforms.line_batch import Batch, joined
-from volt.stream.transforms.line_edits import Repeat
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.ordering import _is_tag
 from volt.stream.transforms.random_segmentation import JoinPieces, MorfessorEm, marked_where_none_is

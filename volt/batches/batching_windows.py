@@ -14,7 +14,7 @@ from volt.batches.batching_rules import ByPacks, ByTokens, WindowPlan
 from volt.batches.samples import SampleFormat, Samples, joined_samples, taken_samples
 from volt.batches.steps_state import LineRun, Size
 from volt.errors import StreamError, shown_path
-from volt.stream.running.state_checks import refusal
+from volt.stream.running.state_validation import refusal
 from volt.stream.running.stream import Stream
 from volt.stream.running.stream_batch import StreamBatch
 

@@ -24,7 +24,7 @@ from volt.stream.transforms.column import Column
 
 if TYPE_CHECKING:
     from volt.encode.encoder import Encoder
-    from volt.kernels.tokens import Types
+    from volt.kernels.word_types import Types
     from volt.stream.transforms.transform import Transform
 
 _GIVE = "give a vocabulary, the path of one or of a SentencePiece model, or a list of tokens"
@@ -76,7 +76,7 @@ class Numbering:
     @cached_property
     def _table(self) -> tuple[Types, NDArray[np.int32]]:
         """The hash table of pieces, and the id of each entry; the last id is `unk`."""
-        from volt.kernels.tokens import Types, find_words
+        from volt.kernels.word_types import Types, find_words
 
         ids = [number for piece, number in self.ids.items() if piece and " " not in piece]
         column = Column.of([self.pieces[number] for number in ids])

@@ -24,8 +24,8 @@ from volt import arguments
 from volt.batches.argument_checks import Longs
 from volt.batches.batching_rules import ByPacks, ByTokens
 from volt.batches.samples import SampleFormat
-from volt.stream.running import state_checks as schema
-from volt.stream.running.state_checks import check_checksum, checksum, refusal
+from volt.stream.running import state_validation as schema
+from volt.stream.running.state_validation import check_checksum, checksum, refusal
 
 Size = int | Literal["epoch"]
 FORMAT, VERSION = "volt.steps", 1

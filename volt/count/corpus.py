@@ -24,7 +24,7 @@ from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import BLOCK_SIZE, Errors
 from volt.files.paths import Sources, expand
 from volt.files.ranges import RANGE_SIZE, ranges_of
-from volt.forks import about_to_use_polars
+from volt.fork_guard import about_to_use_polars
 from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens

@@ -28,7 +28,7 @@ from volt.files.paths import size_of
 from volt.files.ranges import FileRange, numbered, read_range
 from volt.files.remote_files import local_copy
 from volt.files.threads import available_cores, in_order, prefetch
-from volt.forks import about_to_use_polars
+from volt.fork_guard import about_to_use_polars
 from volt.text.atoms import SPACE
 from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer

@@ -19,7 +19,7 @@ import polars as pl
 from volt import arguments
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError, shown
-from volt.forks import about_to_use_polars
+from volt.fork_guard import about_to_use_polars
 from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.encode.pretokens import own_characters
-from volt.forks import about_to_use_polars
+from volt.fork_guard import about_to_use_polars
 from volt.text.atoms import SPACE, SUFFIX
 from volt.text.byte_alphabet import BYTE_TOKENS, to_bytes
 from volt.text.normalizer import Normalizer, check_text

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.encode.merge_tables import MergeTables
-from volt.forks import about_to_use_polars
+from volt.fork_guard import about_to_use_polars
 from volt.text.atoms import SPACE
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.normalizer import check_text

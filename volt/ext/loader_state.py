@@ -16,7 +16,7 @@ from volt import arguments
 from volt.batches.steps_state import FORMAT as STEPS
 from volt.errors import StreamError
 from volt.stream.running.state import FORMAT as LINES
-from volt.stream.running.state_checks import check_checksum, checksum
+from volt.stream.running.state_validation import check_checksum, checksum
 
 VERSION = 1
 _REMEDY = "give what state_dict() returns, or the state of a batch"

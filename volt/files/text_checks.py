@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import CorpusError, shown_path
-from volt.forks import about_to_use_polars
+from volt.fork_guard import about_to_use_polars
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # no part of the first line
 HEAD_SIZE = 8 << 10  # bytes that are checked

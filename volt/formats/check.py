@@ -18,7 +18,7 @@ from volt.formats.protocol import USUAL, Peer
 from volt.formats.registry import FORMATS, format_module, peer_loader
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
-from volt.vocabulary.special_roles import named_tokens
+from volt.vocabulary.add_special_tokens import named_tokens
 
 N_SHOWN = 5
 N_PROBED = 2_000  # tokens; each gives a few lines

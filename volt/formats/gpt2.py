@@ -24,8 +24,8 @@ from volt.text.patterns.published import NAMED
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import ROLES, SpecialTokens
 from volt.vocabulary import Vocabulary
+from volt.vocabulary.add_special_tokens import END, FINDS_END, FINDS_OTHERS, control_notes
 from volt.vocabulary.file_format import parsed_json
-from volt.vocabulary.special_roles import END, FINDS_END, FINDS_OTHERS, control_notes
 
 BESIDE = ("vocab.json", "encoder.json")
 MERGES = ("merges.txt", "vocab.bpe")

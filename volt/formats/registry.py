@@ -19,7 +19,7 @@ from volt.urls import url_of
 if TYPE_CHECKING:
     from volt.formats.protocol import Format, LoadPeer
     from volt.vocabulary import Vocabulary
-    from volt.vocabulary.special_roles import Ids
+    from volt.vocabulary.add_special_tokens import Ids
 
 
 _ABLE = "a .volt vocabulary, a tokenizer.json, a .tiktoken file, subword-nmt or fastBPE codes, or a sentencepiece model"
@@ -201,7 +201,7 @@ def read_vocabulary(
     ...     read_vocabulary(file.name, special={"<url>": 9}).pieces[4:]
     ('t', 'h', 'th', '', '', '<url>', '</w>')
     """
-    from volt.vocabulary.special_roles import named
+    from volt.vocabulary.add_special_tokens import named
 
     with ExitStack() as stack:
         place = stack.enter_context(_at_hand(path, format=format))

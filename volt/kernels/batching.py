@@ -8,7 +8,7 @@ import numpy as np
 
 from volt.kernels.arrays import ByteArray, FlagArray, IdArray, IntArray, LongArray, LongTable, TextArray
 from volt.kernels.jit import borrowing, compiled, loop, releasing
-from volt.kernels.tokens import Types, read_word, type_slot
+from volt.kernels.word_types import Types, read_word, type_slot
 
 NEVER = 1 << 62
 

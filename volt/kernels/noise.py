@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from volt.kernels.arrays import ByteArray, FloatArray, IntArray, KeyArray, LongArray, TextArray, fraction_of, mixed
-from volt.kernels.column_text import code_at
 from volt.kernels.columns import copy_bytes
 from volt.kernels.intrinsics import load64
 from volt.kernels.jit import inlined, releasing
+from volt.kernels.string_functions import code_at
 
 SWAP, DROP, INSERT, REPLACE = 0, 1, 2, 3  # kinds of change to a character
 MOST_GROWTH = 5  # the output has at most 5 times the bytes: one inserted character of four bytes before each byte

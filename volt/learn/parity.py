@@ -19,7 +19,7 @@ from volt.count.word_counts import as_counts, mix
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError
 from volt.files.threads import run_watched
-from volt.forks import about_to_use_polars
+from volt.fork_guard import about_to_use_polars
 from volt.learn.bpe import (
     N_SURE,
     as_marker,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from volt import arguments
 from volt.errors import ConfigError, CorpusError
-from volt.forks import about_to_use_polars
+from volt.fork_guard import about_to_use_polars
 
 if TYPE_CHECKING:
     import polars as pl

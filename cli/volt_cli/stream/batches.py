@@ -25,8 +25,8 @@ from volt_cli.console import Phases, loading, prepare_kernels, print_json, say, 
 from volt_cli.io import check_places
 from volt_cli.options import Config, Json, Quiet, Seed, Trust, Workers, flag, option
 from volt_cli.process import Ended
+from volt_cli.stream.delivery import MOST_STATE, Force, Signals, check_files, check_kept
 from volt_cli.stream.opening import TaskChoice, say_warnings
-from volt_cli.stream.output import MOST_STATE, Force, Signals, check_files, check_kept
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult

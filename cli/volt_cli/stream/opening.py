@@ -69,7 +69,7 @@ def values_of(settings: list[str] | None) -> dict[str, str]:
 
 
 def _is_pipeline(name: str | Path) -> bool:
-    from volt.stream.config.pipelines import PIPELINES
+    from volt.stream.config.presets import PIPELINES
 
     return str(name) in PIPELINES and (os.path.isdir(name) or not os.path.lexists(name))
 
@@ -82,7 +82,7 @@ def _readable(config: Path) -> Path | None:
     except ConfigError as error:
         from difflib import get_close_matches
 
-        from volt.stream.config.pipelines import PIPELINES
+        from volt.stream.config.presets import PIPELINES
 
         for name in get_close_matches(str(config), PIPELINES, n=1):
             raise ConfigError(f"{error}, or did you mean the pipeline {name}?") from None
@@ -114,7 +114,7 @@ class StreamOptions:
     sources: Annotated[list[str] | None, argument("SOURCE", "Files, folders or globs; for mtdata, data sets.")] = None
 
     def __post_init__(self) -> None:
-        from volt.stream.config.pipelines import PIPELINES
+        from volt.stream.config.presets import PIPELINES
 
         sources, weights = self.sources or [], self.pipeline.weights
         extra = [*sources[:1], *filter(None, (weights, self.pipeline.langs))]
@@ -140,8 +140,8 @@ class StreamOptions:
 
     def open(self, *, rank: int | None = None, world: int | None = None, quiet: bool = False, **options: Any) -> Stream:
         """Return the stream, and print its warnings unless quiet. Options that are None keep their defaults."""
-        from volt.stream.config.pipelines import parsed_weights, pipeline_config
-        from volt.stream.reading.sampler import from_environment
+        from volt.stream.config.presets import parsed_weights, pipeline_config
+        from volt.stream.reading.distributed_sampler import from_environment
         from volt.stream.running.stream import Stream
         from volt.stream.transforms.user_file import lead_descriptor
 

@@ -21,8 +21,7 @@ from volt_cli.console import Phases, loading, prepare_kernels, say, warn
 from volt_cli.io import check_places
 from volt_cli.options import Quiet, Rank, Seed, Workers, World, flag, option
 from volt_cli.process import Ended
-from volt_cli.stream.opening import StreamOptions
-from volt_cli.stream.output import (
+from volt_cli.stream.delivery import (
     Consumer,
     Force,
     Outlet,
@@ -33,6 +32,7 @@ from volt_cli.stream.output import (
     own_stdout,
     stdout_is_open,
 )
+from volt_cli.stream.opening import StreamOptions
 
 if TYPE_CHECKING:
     from volt.stream.running.stream import Stream

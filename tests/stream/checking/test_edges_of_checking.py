@@ -22,7 +22,7 @@ from volt.stream.checking import trace as tracing
 from volt.stream.checking.audit import Audit, SourceAudit, deviation
 from volt.stream.checking.plan import Memory, Plan, SourcePlan
 from volt.stream.checking.trace import DebugLine, Trace, TraceStep, compared
-from volt.stream.reading.sampler import BlockRange, Slice
+from volt.stream.reading.distributed_sampler import BlockRange, Slice
 
 
 @pytest.mark.parametrize(

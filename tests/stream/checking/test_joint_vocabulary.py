@@ -17,7 +17,7 @@ from volt.formats.registry import guess_format, listed_pieces, read_vocabulary, 
 from volt.stream import Source, Stream
 from volt.stream.checking.joint_vocabulary import count_subwords
 from volt.stream.transforms.choice import Choice, Variant
-from volt.stream.transforms.line_edits import Documents
+from volt.stream.transforms.documents import Documents
 from volt.stream.transforms.subwords import Encode
 from volt.stream.transforms.tags import LangPrefixBoth, Tag
 from volt.stream.transforms.transform import Transform

@@ -20,8 +20,8 @@ from streams import numbered, write_lines
 from volt.errors import CorpusError, StreamError
 from volt.stream import Source
 from volt.stream.reading import index_cache, segments, shards, tables, text_shard
+from volt.stream.reading.distributed_sampler import BlockRange
 from volt.stream.reading.open_source import open_source, part_slices
-from volt.stream.reading.sampler import BlockRange
 from volt.stream.reading.shard import shifting_lines
 from volt.stream.reading.shards import bins_of, open_id_shard, open_shard, probable_pairs
 from volt.stream.transforms.column import Column

@@ -16,13 +16,13 @@ from streams import numbered, write_lines
 
 from volt.errors import ArgumentError, ConfigError, OutputError, StreamError
 from volt.stream import Checks, ErrorPolicy, Schedule, Source
-from volt.stream.reading import sampler
+from volt.stream.reading import distributed_sampler
+from volt.stream.reading.distributed_sampler import BlockRange, Remains, check_rank, from_environment, permutation
 from volt.stream.reading.error_policy import Fault, FaultCounter, check_quarantine, is_held, kind_of
 from volt.stream.reading.open_source import fingerprint, open_source, part_slices
-from volt.stream.reading.sampler import BlockRange, Remains, check_rank, from_environment, permutation
 from volt.stream.reading.source_definition import check_names
+from volt.stream.transforms.documents import Repeat
 from volt.stream.transforms.filters import Length
-from volt.stream.transforms.line_edits import Repeat
 from volt.stream.transforms.user_code import User
 
 
@@ -229,11 +229,11 @@ def test_joined_picks_give_the_same_outputs(picks: set[tuple[int, int]]) -> None
         if not seen & (outputs := set(range(first, 60, step))):
             disjoint.append((first, step))
             seen |= outputs
-    result = sampler.joined(disjoint)
+    result = distributed_sampler.joined(disjoint)
     assert sorted(chain.from_iterable(range(first, 60, step) for first, step in result)) == sorted(seen)
     assert len(result) <= len(disjoint)
-    assert sampler.joined(result) == result
-    assert sampler.joined([(6, 4), (3, 2), (4, 4)]) == ((3, 1),)
+    assert distributed_sampler.joined(result) == result
+    assert distributed_sampler.joined([(6, 4), (3, 2), (4, 4)]) == ((3, 1),)
 
 
 @pytest.mark.parametrize(("rank", "world"), [(-1, 2), (2, 2), (0, 0), (0, -1)])

@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volt.errors import StreamError
-from volt.stream.reading.sampler import BlockRange, Deal, EpochLayout, Pick, Remains, parts, permutation, read_order
+from volt.stream.reading.distributed_sampler import (
+    BlockRange,
+    Deal,
+    EpochLayout,
+    Pick,
+    Remains,
+    parts,
+    permutation,
+    read_order,
+)
 
 WORLDS = st.integers(1, 7)
 LENGTHS = st.one_of(st.integers(1, 30), st.integers(1, 1_000_000))

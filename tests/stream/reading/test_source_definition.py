@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from streams import numbered, write_lines
 
 from volt.errors import StreamError
+from volt.stream.reading.distributed_sampler import BlockRange, EpochLayout, Slice, parts, read_order
 from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import OpenSource, open_source, read_part
-from volt.stream.reading.sampler import BlockRange, EpochLayout, Slice, parts, read_order
 from volt.stream.reading.source_definition import Source
 from volt.stream.running.block_computation import Address, compute_block
 

@@ -15,9 +15,9 @@ from streams import Drop, Refuse, Repeat, numbered
 
 from volt.errors import StreamError
 from volt.stream import Batch, ErrorPolicy, LineFault, LineRng, Source
+from volt.stream.reading.distributed_sampler import BlockRange
 from volt.stream.reading.error_policy import Fault
 from volt.stream.reading.open_source import OpenSource, open_source
-from volt.stream.reading.sampler import BlockRange
 from volt.stream.running.block_computation import FIRST, Address, compute_block, n_chunks, rows_of
 from volt.stream.transforms.transform import Transform, signature
 

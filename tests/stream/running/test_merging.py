@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from volt.errors import ConfigError, StreamError
 from volt.stream.mixing.mixture import Mixture
-from volt.stream.reading.sampler import BlockRange, Remains, joined, parts
+from volt.stream.reading.distributed_sampler import BlockRange, Remains, joined, parts
 from volt.stream.running.checkpoint import refuse_difference
 from volt.stream.running.merging_states import continued, merge_states, rank_state
 from volt.stream.running.state import Cursor, State

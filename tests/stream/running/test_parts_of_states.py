@@ -15,9 +15,9 @@ from streams import write_lines
 
 from volt.errors import ArgumentError, StreamError
 from volt.stream import Source
+from volt.stream.reading.distributed_sampler import BlockRange, Remains
 from volt.stream.reading.open_source import open_source
-from volt.stream.reading.sampler import BlockRange, Remains
-from volt.stream.running import state_checks
+from volt.stream.running import state_validation
 from volt.stream.running.checkpoint import (
     check_own,
     differences,
@@ -63,11 +63,11 @@ def test_positions_move_with_turns() -> None:
 @pytest.mark.parametrize(
     ("check_one", "good", "bad"),
     [
-        (state_checks.whole, [0, 1, (1 << 62) - 1], [-1, 1 << 62, True, 1.0, "1", None]),
-        (lambda value, place: state_checks.whole(value, place, low=1), [1], [0]),
-        (state_checks.text, ["", "a"], [1, None, b"a"]),
-        (state_checks.mapping, [{}, {"a": 1}], [{1: 2}, [], "a", {"a": 1, 2: 3}]),
-        (state_checks.listed, [[], (), [1]], ["a", {}, 1]),
+        (state_validation.whole, [0, 1, (1 << 62) - 1], [-1, 1 << 62, True, 1.0, "1", None]),
+        (lambda value, place: state_validation.whole(value, place, low=1), [1], [0]),
+        (state_validation.text, ["", "a"], [1, None, b"a"]),
+        (state_validation.mapping, [{}, {"a": 1}], [{1: 2}, [], "a", {"a": 1, 2: 3}]),
+        (state_validation.listed, [[], (), [1]], ["a", {}, 1]),
     ],
 )  # fmt: skip
 def test_values_of_states(check_one: Callable[[Any, str], Any], good: list[Any], bad: list[Any]) -> None:
@@ -82,18 +82,20 @@ def test_values_of_states(check_one: Callable[[Any, str], Any], good: list[Any],
 
 def test_keys_of_states() -> None:
     """All of them, and no other; the checksum does not depend on their order."""
-    state_checks.check_keys({"b": 1, "a": 2}, ("a", "b"))
+    state_validation.check_keys({"b": 1, "a": 2}, ("a", "b"))
     for wrong, message in (
         ({"a": 1}, "the state has no 'b'"),
         ({"a": 1, "b": 2, "c": 3}, "the state has an unknown key, c"),
     ):
         with pytest.raises(StreamError, match=message):
-            state_checks.check_keys(wrong, ("a", "b"))
-    sums = [state_checks.checksum(one) for one in ({"a": 1, "b": [2]}, {"b": [2], "a": 1, "checksum": "x"}, {"a": 1})]
+            state_validation.check_keys(wrong, ("a", "b"))
+    sums = [
+        state_validation.checksum(one) for one in ({"a": 1, "b": [2]}, {"b": [2], "a": 1, "checksum": "x"}, {"a": 1})
+    ]
     assert (sums[0], len(sums[0])) == (sums[1], 32)
     assert sums[0] != sums[2]
     with pytest.raises(StreamError, match="contains values that are not JSON"):
-        state_checks.check_checksum({"a": {1, 2}, "checksum": ""})
+        state_validation.check_checksum({"a": {1, 2}, "checksum": ""})
     for wrong_state in ([], "x", None):
         with pytest.raises(
             ArgumentError, match=r"state is .*; give what Stream\.state or volt\.stream\.load_state returns"

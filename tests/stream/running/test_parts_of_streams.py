@@ -19,9 +19,9 @@ from streams import Crash, Refuse, Same, numbered
 
 from volt.errors import ArgumentError, ConfigError, StreamError
 from volt.stream import ErrorPolicy, Source, Stream
+from volt.stream.reading.distributed_sampler import BlockRange
 from volt.stream.reading.error_policy import Fault
 from volt.stream.reading.open_source import open_source
-from volt.stream.reading.sampler import BlockRange
 from volt.stream.running import engine, prefetch
 from volt.stream.running.block_computation import (
     Address,

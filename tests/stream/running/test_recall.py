@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volt.errors import StreamError
-from volt.stream.reading.sampler import BlockRange
+from volt.stream.reading.distributed_sampler import BlockRange
 from volt.stream.running import engine as recalling
 from volt.stream.running.engine import StateHistory
 from volt.stream.running.state import Cursor, FaultCounts, Opening, State, advanced

@@ -12,7 +12,7 @@ from streams import Drop, Make, numbered, write_lines
 from volt.errors import StreamError
 from volt.stream import Source
 from volt.stream.running.checkpoint import load_state
-from volt.stream.running.state_checks import checksum
+from volt.stream.running.state_validation import checksum
 
 
 def test_a_state_of_other_sources_is_refused(make: Make, tmp_path: Path) -> None:

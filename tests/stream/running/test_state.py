@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from volt.errors import StreamError
-from volt.stream.reading.sampler import BlockRange, Remains
+from volt.stream.reading.distributed_sampler import BlockRange, Remains
 from volt.stream.running.checkpoint import load_state, save_state
 from volt.stream.running.state import Cursor, State, check_cursor
-from volt.stream.running.state_checks import checksum
+from volt.stream.running.state_validation import checksum
 
 SOURCE = {"n_lines": 40, "block_lines": 8, "epochs": None, "weight": 1.0, "transforms": ["drop 1a"]}
 DEAL = (Remains(2, ((0, 8), (20, 30)), (BlockRange(2, 8, 8, ((3, 2), (6, 2))),)), Remains(3, ((0, 40),)))

@@ -11,9 +11,9 @@ from rows import RAGGED, ROWS, apply
 from volt.stream.transforms.case import Lower, Upper
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.column import Column
+from volt.stream.transforms.documents import Repeat
 from volt.stream.transforms.field_edits import Append
 from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_edits import Repeat
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.noise import Typos
 from volt.stream.transforms.tags import Tag

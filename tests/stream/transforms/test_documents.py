@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from rows import FIELD, apply
 
 from volt.stream.transforms.column import Column
+from volt.stream.transforms.documents import Documents
 from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_edits import Documents
 from volt.stream.transforms.line_rng import LineRng
 
 

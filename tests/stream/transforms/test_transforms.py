@@ -14,9 +14,9 @@ from rows import CUTS, FIELD, RAGGED, ROWS, apply
 from volt.stream.transforms.case import Lower, Title, Upper, has_case, titled
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.column import Column
+from volt.stream.transforms.documents import Documents, Repeat
 from volt.stream.transforms.field_edits import Append, Copy, KeepFields, Multiply
 from volt.stream.transforms.line_batch import Batch
-from volt.stream.transforms.line_edits import Documents, Repeat
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.noise import Punctuation, Typos
 from volt.stream.transforms.tags import Tag

@@ -18,7 +18,7 @@ from volt.formats.protocol import USUAL, Peer, needs
 from volt.text.atoms import PREFIX, SUFFIX
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
-from volt.vocabulary.special_roles import named_tokens
+from volt.vocabulary.add_special_tokens import named_tokens
 
 
 def peer_of_merges(path: Path, vocabulary: Vocabulary) -> Peer:

@@ -29,7 +29,7 @@ from volt.text.patterns.published import drops_rest, splits_of
 from volt.text.patterns.regex_parser import parse, sets_of
 from volt.text.pretokenizer import IF_ABSENT, PreTokenizer
 from volt.vocabulary import Vocabulary
-from volt.vocabulary.special_roles import control_notes, lone_end_note
+from volt.vocabulary.add_special_tokens import control_notes, lone_end_note
 
 _FORMS = {"NFC": "nfc", "NFKC": "nfkc", "Lowercase": "lowercase"}
 _SPACE = replace_step(" ", PREFIX)

@@ -28,7 +28,7 @@ from volt.formats.tiktoken.ranks import bytes_of, check_bytes, choose, looks_lik
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
-from volt.vocabulary.special_roles import NAMES_NONE
+from volt.vocabulary.add_special_tokens import NAMES_NONE
 from volt.vocabulary.validation import MOST_IDS
 
 _KEYS = (b'"default_num_special_tokens"', b'"token_bytes"')

@@ -15,7 +15,7 @@ import polars as pl
 from volt import arguments
 from volt.count.word_counts import CountedPart, summed
 from volt.display import counted
-from volt.forks import about_to_use_polars
+from volt.fork_guard import about_to_use_polars
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import N_SIDES

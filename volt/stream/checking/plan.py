@@ -19,8 +19,8 @@ from volt import arguments
 from volt.display import counted
 from volt.errors import StreamError
 from volt.stream.mixing.schedule import UNIT, shares_of
+from volt.stream.reading.distributed_sampler import BlockRange
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.reading.sampler import BlockRange
 from volt.stream.running.block_computation import Address, compute_block
 from volt.stream.running.stream import Stream
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from volt import arguments
 from volt.display import counted
 from volt.errors import StreamError, visible
+from volt.stream.reading.distributed_sampler import BlockRange
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.reading.sampler import BlockRange
 from volt.stream.running.block_computation import Address, Traced, most_of, n_chunks, shown_lines, trace_block
 from volt.stream.running.state import State
 from volt.stream.running.stream import Stream

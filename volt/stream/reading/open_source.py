@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from volt.display import counted
 from volt.errors import CorpusError, StreamError
 from volt.files.paths import expand
+from volt.stream.reading.distributed_sampler import BlockRange, EpochLayout, Slice, permutation, read_order
 from volt.stream.reading.error_policy import ErrorPolicy, Fault
-from volt.stream.reading.sampler import BlockRange, EpochLayout, Slice, permutation, read_order
 from volt.stream.reading.segments import Stamp, stamp_of
 from volt.stream.reading.shard import Shard
 from volt.stream.reading.shards import bin_of, bins_of, open_pair, open_shard, remedy_of

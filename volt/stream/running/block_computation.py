@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from volt.errors import StreamError, VoltError
 from volt.files.text_checks import is_utf8_array
+from volt.stream.reading.distributed_sampler import BlockRange
 from volt.stream.reading.error_policy import ErrorPolicy, Fault
 from volt.stream.reading.open_source import OpenSource, line_order, permuted_late, read_part
-from volt.stream.reading.sampler import BlockRange
 from volt.stream.reading.shard import shifting_lines
 from volt.stream.transforms.column import frozen
 from volt.stream.transforms.line_batch import Batch

@@ -19,8 +19,8 @@ from volt.errors import StreamError, shown_path
 from volt.files.atomic import write_atomic
 from volt.files.paths import is_file
 from volt.files.small_files import read_bytes
+from volt.stream.reading.distributed_sampler import Remains
 from volt.stream.reading.open_source import OpenSource, fingerprint
-from volt.stream.reading.sampler import Remains
 from volt.stream.running.state import Cursor, State
 
 ACCEPTABLE = ("weights", "sources", "data")

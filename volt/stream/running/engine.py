@@ -26,9 +26,9 @@ from volt.display import counted
 from volt.errors import StreamError, VoltError, quoted
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.mixing.schedule import Schedule, Weight
+from volt.stream.reading.distributed_sampler import parts
 from volt.stream.reading.error_policy import ErrorPolicy, FaultCounter, kind_of
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.reading.sampler import parts
 from volt.stream.running.block_computation import Address, Form, most_of, n_chunks
 from volt.stream.running.prefetch import Pool, Prefetcher, ThisThread, Threads, computed
 from volt.stream.running.processes import Processes, StartMethod

@@ -1,7 +1,7 @@
 """Resharding: the states of all ranks of a run → one state, from which any number of ranks resume.
 
-For each source, the unread lines of all begun epochs become a deal (volt.stream.reading.sampler). The new ranks divide
-the deal, and the counts, among themselves.
+For each source, the unread lines of all begun epochs become a deal (volt.stream.reading.distributed_sampler). The new
+ranks divide the deal, and the counts, among themselves.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 from volt import arguments
 from volt.display import counted
 from volt.errors import StreamError
+from volt.stream.reading.distributed_sampler import BlockRange, Deal, Pick, Remains, Span, joined, remains_of
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.reading.sampler import BlockRange, Deal, Pick, Remains, Span, joined, remains_of
 from volt.stream.running.checkpoint import differences, grown_by, n_lines_before, refuse_difference
 from volt.stream.running.state import Cursor, State, check_cursor
-from volt.stream.running.state_checks import refusal, whole
+from volt.stream.running.state_validation import refusal, whole
 
 _MOST_EPOCHS = 1 << 16  # between the ranks of a run
 _STATES = "give a list of the states of all ranks"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from volt.stream.reading.error_policy import kind_of
 from volt.stream.running.block_computation import Address, ComputedBlock
 from volt.stream.running.state import Cursor, FaultCounts, Opening
-from volt.stream.running.state_checks import refusal
+from volt.stream.running.state_validation import refusal
 
 Longs = NDArray[np.int64]
 

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from volt import arguments
 from volt.errors import StreamError
+from volt.stream.reading.distributed_sampler import BlockRange, Deal, Remains, remains_of
 from volt.stream.reading.open_source import Growth
-from volt.stream.reading.sampler import BlockRange, Deal, Remains, remains_of
-from volt.stream.running.state_checks import (
+from volt.stream.running.state_validation import (
     check_checksum,
     check_keys,
     checksum,

@@ -18,9 +18,9 @@ from volt.errors import ConfigError, StreamError
 from volt.files.atomic import check_distinct
 from volt.files.threads import MOST_WORKERS
 from volt.stream.mixing.mixture import Sampling
+from volt.stream.reading.distributed_sampler import check_rank
 from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import OpenSource, open_source
-from volt.stream.reading.sampler import check_rank
 from volt.stream.reading.source_definition import Source, check_names
 from volt.stream.running.block_computation import Address, Form
 from volt.stream.running.engine import Ends, Engine

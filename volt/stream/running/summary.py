@@ -13,8 +13,8 @@ from typing import Any
 from volt.display import counted
 from volt.errors import ConfigError
 from volt.stream.mixing.mixture import Mixture, Sampling, virtual_size
+from volt.stream.reading.distributed_sampler import BlockRange
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.reading.sampler import BlockRange
 from volt.stream.running.block_computation import most_of, rows_of
 from volt.stream.running.state import Cursor, Opening
 

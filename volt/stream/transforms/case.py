@@ -49,7 +49,7 @@ class _Case(LineTransform):
         return batch.with_columns({k: batch.columns[k - 1].replaced(chosen, part.columns[k - 1]) for k in numbers})
 
     def _changed(self, column: Column) -> Column:
-        from volt.kernels.column_text import change_case
+        from volt.kernels.string_functions import change_case
 
         column, is_hard = column.as_text(), np.empty(len(column), bool)
         starts = np.cumsum(column.sizes) - column.sizes
@@ -91,7 +91,7 @@ def has_case(text: str) -> bool:
 
 
 def _have_case(column: Column) -> Mask:
-    from volt.kernels.column_text import CASED, UNCLEAR, find_case
+    from volt.kernels.string_functions import CASED, UNCLEAR, find_case
 
     column = column.as_text()
     result = measured(column, find_case, np.uint8, _cased())
@@ -129,7 +129,7 @@ def _tables(name: str) -> _Tables:
 
 @cache
 def _cased() -> NDArray[np.uint8]:
-    from volt.kernels.column_text import CASED, NO_CASE, UNCLEAR
+    from volt.kernels.string_functions import CASED, NO_CASE, UNCLEAR
 
     lower, upper = _tables("lower").inner, _tables("upper").inner
     classes = np.where(lower == upper, NO_CASE, CASED)

@@ -301,7 +301,7 @@ _CONTINUATION = (0x80, 0x3F)  # the bytes from 80 to BF, with which no character
 
 def measured(column: Column, loop: Callable[..., Any], kind: type, *inputs: object) -> NDArray[Any]:
     """Run a compiled loop over the values; return its (n,) results."""
-    from volt.kernels.column_text import BLOCK
+    from volt.kernels.string_functions import BLOCK
 
     data = column.data
     out: NDArray[Any] = np.empty(len(column), kind)
@@ -322,7 +322,7 @@ def n_parts(column: Column, name: str, loop: Callable[..., Any]) -> Longs:
 
 def lengths(column: Column, unit: Unit) -> Longs:
     if unit == "words":
-        from volt.kernels.column_text import count_words
+        from volt.kernels.string_functions import count_words
 
         return n_parts(column, unit, count_words)
     column = column.as_text()
@@ -332,14 +332,14 @@ def lengths(column: Column, unit: Unit) -> Longs:
 
 def count_bytes(column: Column, first: int, span: int = 0) -> Longs:
     """Return (n,) int64, how many bytes of each value lie from `first` to first + span."""
-    from volt.kernels.column_text import count_within
+    from volt.kernels.string_functions import count_within
 
     return measured(column, count_within, np.int64, first, span)
 
 
 def holding_bytes(column: Column, wanted: bytes) -> Mask:
     """Return (n,) bool, True for values that contain any of the bytes."""
-    from volt.kernels.column_text import find_any
+    from volt.kernels.string_functions import find_any
 
     table = np.zeros(256, bool)
     table[list(wanted)] = True
@@ -350,6 +350,6 @@ def blank(column: Column) -> Mask:
     """Return (n,) bool, True for missing, empty or white-space values."""
     if column.is_ids:
         return column.sizes <= 0
-    from volt.kernels.column_text import find_blank
+    from volt.kernels.string_functions import find_blank
 
     return measured(column, find_blank, bool)

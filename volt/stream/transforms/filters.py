@@ -21,7 +21,7 @@ import numpy as np
 
 from volt import arguments
 from volt.errors import ConfigError, StreamError
-from volt.forks import about_to_use_polars
+from volt.fork_guard import about_to_use_polars
 from volt.stream.transforms.column import Column, Longs, Mask, Unit, blank, holding_bytes, lengths
 from volt.stream.transforms.field_edits import KeepFields
 from volt.stream.transforms.fields import N_SIDES, with_fields

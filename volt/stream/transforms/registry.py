@@ -20,7 +20,7 @@ _NAMES = {  # module → the names of its transforms; their classes have the sam
     "choice": ("choice",),
     "noise": ("typos", "punctuation", "drop", "reorder"),
     "vocabulary_noise": ("switchout", "insertion", "wb_noise"),
-    "line_edits": ("documents", "repeat"),
+    "documents": ("documents", "repeat"),
     "subwords": ("encode", "decode", "strip_eos"),
     "spm": ("spm_encode", "spm_decode"),
     "random_segmentation": ("sentencepiece", "morfessor_em", "deterministic_segmentation", "join_pieces"),

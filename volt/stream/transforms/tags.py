@@ -98,7 +98,7 @@ class LangPrefixBoth(LineTransform):
 
 def surrounded(column: Column, before: str, after: str) -> Column:
     """Put one string before and one after each value; missing values stay missing."""
-    from volt.kernels.column_text import surround
+    from volt.kernels.string_functions import surround
 
     column = column.as_text()
     head, tail = (np.frombuffer(text.encode(), np.uint8) for text in (before, after))

@@ -35,7 +35,7 @@ class Tokens(NamedTuple):
 
 
 def token_counts(column: Column) -> Longs:
-    from volt.kernels.tokens import count_tokens
+    from volt.kernels.word_types import count_tokens
 
     return n_parts(column, "tokens", count_tokens)
 
@@ -45,7 +45,7 @@ def cut(column: Column, counts: Longs) -> Tokens:
     n = int(ends[-1]) if len(ends) else 0
     if column.is_ids:
         return Tokens(column, np.repeat(column.starts - (ends - counts), counts) + np.arange(n), np.ones(n, int), ends)
-    from volt.kernels.tokens import cut_tokens
+    from volt.kernels.word_types import cut_tokens
 
     starts, sizes = np.empty(n, np.int64), np.empty(n, np.int64)
     cut_tokens(column.data, column.starts, column.sizes, starts, sizes)
@@ -64,7 +64,7 @@ def written(tokens: Tokens, chosen: Longs, ends: Longs, others: Column) -> Colum
         ids = np.empty(len(chosen), np.int32)
         ids[is_own], ids[~is_own] = column.data[tokens.starts[own]], others.data[others.starts[rest]]
         return Column.of_ids(ids, np.concatenate([[0], ends]))
-    from volt.kernels.tokens import SPARE, write_tokens
+    from volt.kernels.word_types import SPARE, write_tokens
 
     n_bytes = int(tokens.sizes[own].sum() + others.sizes[rest].sum()) + len(chosen)  # and spaces
     out, out_ends = np.empty(n_bytes + SPARE, np.uint8), np.empty(len(ends), np.int64)
@@ -114,7 +114,7 @@ class WordTypes:
         return WordTypes, (self._choices, self._prepare)
 
     def find(self, column: Column) -> ColumnWords:
-        from volt.kernels.tokens import N_LINES, N_TOKENS, N_TYPES, find_words
+        from volt.kernels.word_types import N_LINES, N_TOKENS, N_TYPES, find_words
 
         column = column.as_text() if self._prepare is None else self._prepare(column.as_text())
         sizes = np.maximum(column.sizes, 0)
@@ -135,7 +135,7 @@ class WordTypes:
             return ColumnWords(numbers, ends, hashes, unknown, *(array.view() for array in arrays))
 
     def _clear(self) -> None:
-        from volt.kernels.tokens import Types
+        from volt.kernels.word_types import Types
 
         slots, hashes = np.zeros(2 * _N_TYPES, np.int64), np.zeros(_N_TYPES, np.uint64)
         self._types = Types(slots, hashes, np.zeros(_N_TYPES + 1, np.int64), np.zeros(_N_BYTES, np.uint8))
@@ -145,7 +145,7 @@ class WordTypes:
         self._text = _GrowingArray([], np.uint8)
 
     def _grow(self, size: int) -> None:
-        from volt.kernels.tokens import N_BYTES, N_TYPES, Types, enter_types
+        from volt.kernels.word_types import N_BYTES, N_TYPES, Types, enter_types
 
         n_types, n_bytes = 2 * len(self._types.hashes), 2 * len(self._types.bytes)
         while n_types < self._state[N_TYPES] + size:
@@ -156,7 +156,7 @@ class WordTypes:
         self._types = Types(slots, hashes, _longer(self._types.starts, n_types + 1), data)
 
     def _add_choices(self) -> None:
-        from volt.kernels.tokens import N_TYPES
+        from volt.kernels.word_types import N_TYPES
 
         done = len(self._choice_starts) - 1
         places = self._types.starts[done : int(self._state[N_TYPES]) + 1].tolist()
@@ -211,7 +211,7 @@ class ColumnWords:
 
     def drawn(self, words: NDArray[np.uint64], *, by_type: bool = False) -> Ints:
         """Draw a choice for each word, or one for each type in a line, from (n_lines,) random bits."""
-        from volt.kernels.tokens import choose
+        from volt.kernels.word_types import choose
 
         out = np.empty(len(self.numbers), np.int32)
         choose(words, self.ends, self.numbers, self.hashes, by_type, self.choice_starts, self.bounds, out)

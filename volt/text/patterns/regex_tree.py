@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import ConfigError
-from volt.forks import about_to_use_polars
+from volt.fork_guard import about_to_use_polars
 
 N_CHARACTERS = 0x110000
 # No property of the engine tells the characters of one of these ranges apart, so it is asked about the first of each:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from volt.errors import ArgumentError, ConfigError
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
-from volt.vocabulary.special_roles import with_special
+from volt.vocabulary.add_special_tokens import with_special
 
 NONE = SpecialTokens(None, None, None, None)
 PLAIN = Vocabulary((("l", "o"),), ("l", "o", "lo"), (3, 2, 1), marker="none")
