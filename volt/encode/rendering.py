@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, compress
+from itertools import chain, compress, count
 from typing import Any, Literal
 
 import numpy as np
@@ -29,13 +29,6 @@ class _Rows:
     starts: Longs
     values: NDArray[Any]
     known: dict[int, int]
-
-    def extended(self, symbols: Sequence[int], spelled: Sequence[Sequence[int] | bytes]) -> _Rows:
-        first = len(self.starts) - 1
-        ends = self.starts[-1] + np.cumsum([len(values) for values in spelled], dtype=np.int64)
-        new = np.fromiter(chain.from_iterable(spelled), self.values.dtype)
-        known = self.known | {symbol: first + i for i, symbol in enumerate(symbols)}
-        return _Rows(np.concatenate([self.starts, ends]), np.concatenate([self.values, new]), known)
 
 
 class Rendering:
@@ -85,8 +78,10 @@ class Rendering:
             return symbols, rows
         met, places = np.unique(symbols[unknown], return_inverse=True)
         if missing := [symbol for symbol in met.tolist() if symbol not in rows.known]:
-            rows = rows.extended(missing, [self._spell(symbol) for symbol in missing])
-            self._rows = rows
+            spelled = [self._spell(symbol) for symbol in missing]
+            starts = np.append(rows.starts, rows.starts[-1] + np.cumsum([len(values) for values in spelled]))
+            values = np.append(rows.values, np.fromiter(chain.from_iterable(spelled), self.dtype))
+            rows = self._rows = _Rows(starts, values, rows.known | dict(zip(missing, count(len(rows.starts) - 1))))
         numbers = symbols.copy()
         numbers[unknown] = np.array([rows.known[symbol] for symbol in met.tolist()])[places]
         return numbers, rows
