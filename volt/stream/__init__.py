@@ -72,7 +72,7 @@ __getattr__, __dir__, __all__ = lazy(
         "mixing.mixture": ("Mixture", "Sampling"),
         "mixing.schedule": ("Schedule",),
         "reading.error_policy": ("ErrorPolicy",),
-        "reading.sampler": ("from_environment",),
+        "reading.distributed_sampler": ("from_environment",),
         "reading.source_definition": ("Checks", "Source"),
         "running.checkpoint": ("load_state", "save_state"),
         "running.merging_states": ("merge_states",),
