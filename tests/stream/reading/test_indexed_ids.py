@@ -220,7 +220,7 @@ def test_files_that_change_while_a_stream_runs_are_reported(tmp_path: Path, endi
             look(shard)
     path.write_bytes(content[:-8] + bytes(8) if ending == ".bin" else content[:26] + bytes(8) + content[34:])
     os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    with pytest.raises(StreamError, match=rf"a\{ending}: lines .* are not what was indexed, though its size and time"):
+    with pytest.raises(StreamError, match=rf"a\{ending}: lines .* have changed since indexing, but its size and modi"):
         _ids(shard)
 
 

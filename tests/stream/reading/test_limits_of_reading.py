@@ -238,7 +238,7 @@ def test_segments_read_their_bytes(tmp_path: Path) -> None:
     with pytest.raises(StreamError, match=r"its copy .*copy is damaged in piece 1 and was deleted; start the stream"):
         damaged.read(1)
     assert not (tmp_path / "copy").exists()
-    with pytest.raises(StreamError, match="a: lines 3 to 4 are not what was indexed"):
+    with pytest.raises(StreamError, match="a: lines 3 to 4 have changed since indexing"):
         replace(segments.noted(str(path), "plain", cut), checks=(0, 0)).read(1)
     assert segments.crc32(b"123456789") == 0xCBF43926
 

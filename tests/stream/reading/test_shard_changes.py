@@ -80,7 +80,7 @@ def test_an_edit_that_hides_is_noticed(tmp_path: Path, packer: str) -> None:
     bad = len(shard.counts) // 2
     message = "lines 51 to 60" if split else "lines 1 to 100"
     with pytest.raises(
-        StreamError, match=rf"a\.tsv: {message} are not what was indexed, .*; touch the file, and start"
+        StreamError, match=rf"a\.tsv: {message} have changed since indexing, .*; touch the file, and start"
     ):
         shard.read(bad)
     if split:

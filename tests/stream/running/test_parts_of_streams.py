@@ -346,7 +346,7 @@ def test_passes_count_lines_read(tmp_path: Path, cursor: Cursor, size: int | Non
     ("options", "message"),
     [
         ({"seed": -1}, "seed is -1"), ({"recall": -1}, "recall is -1"),
-        ({"n_workers": -1}, "give 0 to 256, and spawn or fork"),
+        ({"n_workers": -1}, "give 0 to 256 workers, and spawn or fork"),
         ({"n_workers": 257}, "n_workers=257.*give 0 to 256"), ({"start_method": "x"}, "start_method='x'"),
         ({"time_limit": 0}, "time_limit=0: give seconds above 0"), ({"time_limit": math.inf}, "time_limit=inf: give"),
         ({"ends": "never"}, "unknown ends 'never'"), ({"policy": "skip"}, "ErrorPolicy"), ({"mix": "x"}, "Sampling"),

@@ -164,7 +164,7 @@ def compute_block(
     source: OpenSource, address: Address, policy: ErrorPolicy, on_step: Callable[[int], object] | None = None, *,
     form: Form = "lines",
 ) -> ComputedBlock:  # fmt: skip
-    """Return a chunk, with its faults and error. on_step: called with each transform's position before the transform runs"""
+    """Return a chunk, with its faults and error. on_step: called with a transform's position before it runs"""
     run = _Run(source, address, keep_text=policy.on_fault == "quarantine", on_step=on_step)
     try:
         batch, n_read = transformed(run)
@@ -249,7 +249,7 @@ def _unordered(run: _Run) -> tuple[Batch, NDArray[np.int64]]:
 
 
 def _of_any_epoch(source: OpenSource, run: _Run) -> tuple[Batch, NDArray[np.int64], tuple[Fault, ...]] | None:
-    """Return an epoch's lines after all steps, the origins read, and the faults; None if a step draws random numbers."""
+    """Return an epoch's lines after all steps, the origins read, and faults; None if a step draws random numbers."""
     trial = _Run(source, run.address, run.keep_text, draws=[])
     batch, read = _unordered(trial)
     return None if trial.draws else (batch.compact(), read, tuple(trial.faults))

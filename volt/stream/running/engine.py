@@ -112,7 +112,7 @@ class Engine:
         settled = self._settled
         self._buffers = [SourceBuffer(name, cursor) for name, cursor in settled.cursors.items()]
         self._openings = list[Opening]()
-        self._failure: tuple[int, VoltError] | None = None  # a later block's error, and the line before which to raise it
+        self._failure: tuple[int, VoltError] | None = None  # a later block's error; the line before which to raise it
         self._tally = FaultCounter(self.policy, settled.n_read, settled.n_faults, Counter(settled.reasons))
 
     def _state(self, n: int | None = None) -> State:

@@ -1,7 +1,7 @@
 """Resharding: the states of all ranks of a run → one state, from which any number of ranks resume.
 
-For each source, the unread lines of all epochs in progress become a deal (volt.stream.reading.distributed_sampler). The new
-ranks divide the deal, and the counts, among themselves.
+For each source, the unread lines of all epochs in progress become a deal (volt.stream.reading.distributed_sampler).
+The new ranks divide the deal, and the counts, among themselves.
 """
 
 from __future__ import annotations
@@ -73,14 +73,14 @@ def _check_one_run(states: Sequence[State]) -> None:
     worlds, ranks = {world for _, world in places}, sorted(rank for rank, _ in places)
     if len(worlds) > 1 or ranks != list(range(max(worlds))):
         message = ", ".join(f"{rank} of {world}" for rank, world in sorted(places))
-        raise StreamError(f"the states are of ranks {arguments.shortened(message)}; give one state for each rank of one run")
+        raise StreamError(f"the states are of ranks {arguments.shortened(message)}; give one state per rank of one run")
     starts = [[(name, cursor.deal, cursor.grown) for name, cursor in state.cursors.items()] for state in states]
     first = states[0]
     for state, start in zip(states, starts, strict=True):
         lines = [one for one in differences(first.configuration, state.configuration) if not one.startswith("rank: ")]
         if lines or start != starts[0]:
             message = "; ".join(lines) or "they began with different sources, or from different states"
-            raise StreamError(f"the states are not of one run: {message}; give the states that one run's ranks have written")
+            raise StreamError(f"the states are not of one run: {message}; give the states that one run has written")
 
 
 def _merged_deal(name: str, states: Sequence[State]) -> Deal:
@@ -171,7 +171,7 @@ def continued(
     n, new = state.n, [source.name for source in sources if source.name not in state.cursors]
     if grown:
         if world > 1 and not state.merged:
-            problem = f"lines were appended to source {next(iter(grown))!r}, but the state is of only one rank of {world}"
+            problem = f"lines were appended to source {next(iter(grown))!r}, but the state is of one rank of {world}"
             raise StreamError(f"{problem}; merge the states of all ranks and restore the result")
         whole = state if state.merged else _merged([state])
         state = replace(state, cursors={**state.cursors, **{name: whole.cursors[name] for name in grown}})
@@ -183,7 +183,7 @@ def continued(
     accepted = [f"changed weights from line {n:,} on"] if "weights" in names else []
     accepted += [f"source {name!r} from line {n:,} on" for name in new]
     accepted += [
-        f"{counted(now - before, 'line')} appended to source {name!r}: from line {n:,} on, after the other lines of epoch "
+        f"{counted(now - before, 'line')} appended to source {name!r}: from line {n:,} on, after other lines of epoch "
         f"{state.cursors[name].grown[-1][0] if state.cursors[name].grown else 0}"
         for name, (before, now) in grown.items()
     ]

@@ -21,7 +21,6 @@ _MOST = 1 << 62  # counts are below it
 
 
 def refusal(problem: str) -> StreamError:
-    """Return the error for an invalid state."""
     return StreamError(f"{problem}; use a state that a stream has written, or start the stream anew")
 
 

@@ -241,8 +241,8 @@ class Stream(Engine):
         """Continue from a state, with any number of workers.
 
         state: the result of `state` in any process, or of `merge_states` over all ranks
-        accept: kinds of differences to accept: "weights" (changed), "sources" (added), "data" (appended lines, which are
-            read at the end of the current epoch); `self.accepted` lists each difference
+        accept: kinds of differences to accept: "weights" (changed), "sources" (added), "data" (appended lines, read
+            at the end of the current epoch); the attribute `accepted` lists each difference
 
         Raises StreamError if the state is invalid or belongs to another stream; the error names the differences.
         """

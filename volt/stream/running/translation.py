@@ -211,7 +211,7 @@ def _check_origins(before: Batch, done: object) -> None:
         raise StreamError(f"returns a {type(done).__name__}, not a Batch")
     if len(done) != len(before) or not np.array_equal(done.origins, before.origins):
         message = "drops the line" if len(done) < len(before) else "returns more lines, or other lines"
-        raise StreamError(f"{message}; translation needs one output line for each line; fix the step, or name another task")
+        raise StreamError(f"{message}; translation needs one output line per line; fix the step, or name another task")
 
 
 def _check_lines(lines: list[str]) -> None:
@@ -225,7 +225,7 @@ def _check_lines(lines: list[str]) -> None:
 def _check_steps(steps: Iterable[Transform]) -> None:
     for step in steps:
         if joins_lines(step):
-            raise ConfigError(f"step {step.name!r} joins lines, but each line is translated by itself; name another task")
+            raise ConfigError(f"step {step.name!r} joins lines, but lines are translated one by one; name another task")
         is_swap = isinstance(step, KeepFields) and step.fields[0] != SOURCE
         if is_swap or (isinstance(step, Copy) and step.to == SOURCE != step.from_):
             raise ConfigError(f"step {step.name!r} fills field 1 from another field; swap src and tgt of the inputs")
