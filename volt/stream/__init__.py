@@ -6,7 +6,7 @@
 `docs/pages/concepts/words.md` explains the terms of users (source, task, shard, epoch). The terms of this package:
 
     line        one sample: fields separated by tabs; field 1 is the source side by convention
-    piece       consecutive lines of a shard, which can be read without its other lines
+    piece       consecutive lines of a shard, which can be read without the rest of the shard
     share       the lines of an epoch that one rank reads
     part        lines of a share that are read and shuffled together; called a block in configurations and the README
     chunk       lines of a part that are transformed together: all, or at most 1,024 if a transform runs Python code

@@ -54,7 +54,7 @@ def test_shards_of_another_task_are_stale(tmp_path: Path, task: Task) -> None:
     _refused(
         tmp_path, replace(task, inputs=(task.inputs[0], more)), r"stale: input 'b' now has a different number of files"
     )
-    _refused(tmp_path, replace(task, kind="mono"), r"stale: they have src and tgt, but task 'de_en' is of type mono; make")
+    _refused(tmp_path, replace(task, kind="mono"), r"stale: they have src and tgt, but task 'de_en' is of type mono")
     _refused(tmp_path, replace(task, n_shards=5), r"stale: there are 2, but task 'de_en' asks for 5; make")
     assert read_manifest(tmp_path / "shards", replace(task, n_shards=None)).counts == (7, 6)
 

@@ -193,7 +193,7 @@ def joined(picks: Iterable[Pick]) -> tuple[Pick, ...]:
 
 
 def _families(picks: set[Pick]) -> Iterator[set[Pick]]:
-    """Yield sets of picks that together form one pick, largest steps first: m picks with step m · d, d apart."""
+    """Yield sets of picks that together form one pick, largest step first: m picks of step m · d, firsts d apart."""
     for step in sorted({step for _, step in picks}, reverse=True):
         firsts = sorted(first for first, other in picks if other == step)
         for m in (m for m in range(len(firsts), 1, -1) if step % m == 0):

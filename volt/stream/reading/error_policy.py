@@ -49,7 +49,7 @@ class ErrorPolicy:
         "quarantine" also writes it to a file.
     quarantine: the file to which unfit lines are appended, as JSON lines with `place`, `reason` and `line`.
     max_faults: the maximum number of unfit lines.
-    max_share: the maximum share of unfit lines, once 1,000 lines have been read.
+    max_share: the maximum share of unfit lines, checked once 1,000 lines have been read.
 
     >>> ErrorPolicy("skip", max_faults=1).on_fault
     'skip'
@@ -128,4 +128,4 @@ class FaultCounter:
             with Path(path).open("a", encoding="utf-8") as file:
                 file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
         except OSError as error:
-            raise OutputError(f"{path}: cannot be appended to ({error.strerror or error}); allow writing") from error
+            raise OutputError(f"{path}: cannot be appended to ({error.strerror or error}); make it writable") from error

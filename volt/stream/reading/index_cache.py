@@ -121,7 +121,7 @@ def cache_size(cache: Path) -> int:
 def prune(cache: Path, *, days: float = 30) -> int:
     """Remove damaged, unused and outdated entries from a cache folder; return the number of bytes freed.
 
-    days: the time since its last use after which an entry counts as unused
+    days: how long after its last use an entry counts as unused
     """
     freed = 0
     for stem, paths in _entries(cache).items():

@@ -43,7 +43,7 @@ Growth = tuple[tuple[int, int], ...]
 
 
 def fingerprint(value: object) -> str:
-    """Return 16 hexadecimal digits that depend on JSON values."""
+    """Return a digest of JSON values: 16 hexadecimal digits."""
     return blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 

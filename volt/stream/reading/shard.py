@@ -34,7 +34,7 @@ class Facts(NamedTuple):
     """Facts about the lines of a file, or of line-aligned files.
 
     longest: bytes of the longest line.
-    first_tab: the number, from 1, of the first line with a tab, or of a table's first row with `shifting_lines`; or 0.
+    first_tab: the number, from 1, of the first line with a tab, or of a table's first shifting line; 0 if none is.
     digest: the digest of all lines, whatever the compression.
     is_utf8: True if all lines are known to be UTF-8.
     dtype: the number type of a file of ids.
@@ -109,7 +109,7 @@ def as_stream_errors(path: str) -> Iterator[None]:
 
 
 def shifting_lines(columns: Sequence[Column]) -> dict[int, str]:
-    """Return line index → problem, for lines whose values (a tab, a line feed, nothing) would shift fields."""
+    """Return line index → problem, for lines whose fields shift: a value has a tab or line feed, or is missing."""
     result = dict[int, str]()
     for field, column in enumerate(columns, 1):
         for row, byte in () if column.is_ids else _breaks(column):

@@ -119,7 +119,7 @@ class Source:
     checks: conditions that lines must meet.
     max_line: the maximum number of bytes of a line; a file that exceeds it is unreadable. None for no limit.
     names: the fields' names; `paths` then lists line-aligned files, one for each field in turn (src, tgt, src, tgt);
-        with `keys`, tables.
+        with `keys`, it lists tables.
     keys: for each name, the JSON key or column name in the tables.
 
     >>> Source("digits", ["digits.tsv"], split_lines=2)

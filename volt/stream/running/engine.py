@@ -67,7 +67,7 @@ class Engine:
 
     @property
     def epoch_lines(self) -> int | None:
-        """The number of lines in a virtual epoch, for all ranks together; a single source's own number of lines.
+        """The number of lines in a virtual epoch, for all ranks together; for a single source, its number of lines.
 
         None if weights change, or if one of several sources ends. Lines that transforms drop count too.
         """

@@ -62,7 +62,7 @@ class SourceBuffer:
         self._is_fresh = False
         if is_resumed:
             if not 0 <= end.inside <= block.n_lines:
-                raise refusal(f"the state's sources.{self.name}.offset is {end.offset:,} in {block.n_lines:,} lines")
+                raise refusal(f"the state's sources.{self.name}.offset {end.offset:,} exceeds {block.n_lines:,} lines")
             cursor, self._offset = end, end.inside % block.n_lines
         else:
             before = end.offset if end.address == part.address else 0

@@ -230,7 +230,7 @@ class Opening(NamedTuple):
 def check_cursor(
     cursor: Cursor, name: str, *, n_lines: int, block_lines: int, rank: int = 0, world: int = 1
 ) -> None:  # fmt: skip
-    """Raise StreamError unless the source contains the cursor's deal, and a part of a rank's share starts there."""
+    """Raise StreamError unless the source contains the cursor's deal and the cursor starts a part of a rank's share."""
     for remains in cursor.deal:
         ends = [*(end for _, end in remains.spans), *(part.start + part.n_lines for part in remains.begun)]
         if max(ends, default=0) > n_lines:

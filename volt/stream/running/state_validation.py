@@ -1,6 +1,6 @@
-"""Check the values of a saved state, which may come from any JSON file. Each check returns the value, or raises
-StreamError.
+"""Check the values of a saved state, which may come from any JSON file.
 
+Each check returns the value, or raises StreamError.
 place: the name of the value in the state, such as "sources.wmt.lines"
 
 >>> whole(7, "n")

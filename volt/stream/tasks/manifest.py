@@ -39,7 +39,7 @@ _BAD_RECORD = (OSError, ValueError, KeyError, TypeError, AttributeError, Recursi
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A file of the folder: its name, its bytes on disk and their digest."""
+    """A file of the folder: its name, its size in bytes, and its digest."""
 
     name: str
     size: int
@@ -134,7 +134,7 @@ def shard_name(number: int, side: str, compress: Compression) -> str:
 
 
 def task_folder(folder: str | Path, task: Task) -> Path:
-    """Return the folder of a task's shards, which belongs to the other task if the task shares its inputs."""
+    """Return the folder of a task's shards; a task that shares inputs uses the folder of their owner."""
     name = task.shares or task.name
     if not name or name.startswith(".") or any(not letter.isprintable() or letter in "/\\" for letter in name):
         raise ConfigError(f"task {quoted(name)}: cannot be the name of a folder; use letters, digits, - and _")
@@ -190,7 +190,7 @@ def store_record(path: Path, record: Record) -> None:
 
 
 def stored(kind: type[T], path: Path, **more: object) -> T | None:
-    """Rebuild an object from a file's record, and the fields `more`; None if the file is missing or damaged."""
+    """Rebuild an object from a file's record and the fields `more`; None if the file is missing or damaged."""
     try:
         return _load(kind, path, **more)
     except _BAD_RECORD:

@@ -4,7 +4,7 @@
     .progress/plan.json            the settings and inputs of the shards below
     .progress/00000.src.zst        a side of shard 0, until all shards are finished
     .progress/00000.json           shard 0 is finished: its lines, and the digests of its files
-    .progress/00000.src.words      the counts of that side's words
+    .progress/00000.src.words      the word counts of that side
 
 Earlier shards stay until all new files are complete; the manifest is written last. Another run resumes a stopped run.
 """

@@ -34,7 +34,7 @@ SIDES: dict[str, tuple[str, ...]] = {"para": ("src", "tgt"), "mono": ("mono",)}
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One corpus of a task: its name, and (side, path) pairs: `src` and `tgt` of parallel lines, or `mono`."""
+    """One corpus of a task: its name, and (side, path) pairs; sides are `src` and `tgt`, or `mono`."""
 
     name: str
     files: tuple[tuple[str, str], ...]
@@ -50,7 +50,7 @@ class Task:
     """Inputs with the same transforms.
 
     name: also the name of its source in the stream.
-    kind: "para" for lines with a source and a target side, "mono" for lines with one.
+    kind: "para" for lines with a source and a target side, "mono" for lines with one side.
     split: "train" to mix by weight, "valid" to read separately, without noise.
     n_shards: the number of shards to write; None to derive it from the number of lines.
     shares: the name of another task, whose inputs and shards this task reads.
