@@ -87,7 +87,7 @@ def test_limits_of_ids(tmp_path: Path) -> None:
     for number, wrong in enumerate((1 << 31, -(1 << 31) - 1)):
         path = write_pair(tmp_path / str(number), [[1], [2], [], [3, wrong], [wrong]], "i64")
         for split in (None, 1, 2):
-            with pytest.raises(StreamError, match=rf"{number}\.bin:4: id {wrong:,} is beyond 32 bits; name data of a"):
+            with pytest.raises(StreamError, match=rf"{number}\.bin:4: id {wrong:,} does not fit in 32 bits; name data"):
                 open_id_shard(f"{path}.idx", split_lines=split, cache=tmp_path)
     assert bins_of(["x.idx", "y.bin", "y.idx", "z"]) == ["x.bin", "y.bin", "z"]
     with pytest.raises(StreamError, match=r"has no columns|have no columns; remove `columns`"):

@@ -28,7 +28,7 @@ def test_a_file_that_changes_is_an_error(tmp_path: Path, packer: str, piece: int
     with pytest.raises(StreamError, match="changed while the stream was running; start the stream anew"):
         read_lines(shard, 0)
     os.unlink(shard.pieces.data_path)
-    with pytest.raises(StreamError, match=r"cannot be read: .* when it was indexed: restore it"):
+    with pytest.raises(StreamError, match=r"cannot be read: .* when it was indexed; restore it"):
         read_lines(shard, 0)
 
 

@@ -164,7 +164,7 @@ def test_only_states_of_one_run_are_merged() -> None:
     other = Rank([1] * 10, 4, 2, 1, 2).restore(merged).state
     refused = {
         "of ranks 0 of 2; give one state per rank": states[:1],
-        "of ranks 0 of 2, 0 of 2; give one of each": [states[0], states[0]],
+        "of ranks 0 of 2, 0 of 2; give one state per": [states[0], states[0]],
         "of ranks 1 of 2, 1 of 3; give": [states[1], two(world=3)[1]],
         "seed: 1 in the state, 2 here": two(seed=2),
         "configuration.rank is '1', not a whole": two(rank="1"),

@@ -98,7 +98,7 @@ def test_keys_of_states() -> None:
         state_validation.check_checksum({"a": {1, 2}, "checksum": ""})
     for wrong_state in ([], "x", None):
         with pytest.raises(
-            ArgumentError, match=r"state is .*; give what Stream\.state or volt\.stream\.load_state returns"
+            ArgumentError, match=r"state is .*; give the result of Stream\.state or volt\.stream\.load_"
         ):
             State.from_json(wrong_state)  # type: ignore[arg-type]
 

@@ -79,7 +79,7 @@ def test_small_blocks_do_not_pile_up_for_ever(monkeypatch: pytest.MonkeyPatch) -
     held = sum(len(run.openings) for run in recall._runs)
     assert 90 <= held <= 100
     assert recall.at(1000 - held, n=1000) == states[1000 - held]
-    with pytest.raises(StreamError, match=f"line 3 is not within the lines {1000 - held} to 1000 "):
+    with pytest.raises(StreamError, match=f"line 3 cannot be recalled; give a line from {1000 - held} to 1000, "):
         recall.at(3, n=1000)
 
 

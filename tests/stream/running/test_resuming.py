@@ -67,7 +67,7 @@ def test_a_state_within_the_lines_given(make: Make) -> None:
     short = make(recall=10)
     for _ in range(10):
         list(short.blocks(limit=10))
-    with pytest.raises(StreamError, match="line 3 is not within"):
+    with pytest.raises(StreamError, match="line 3 cannot be recalled"):
         short.state(at=3)
 
 

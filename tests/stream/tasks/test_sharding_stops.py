@@ -64,7 +64,7 @@ def test_a_run_goes_on_where_one_was_stopped(
                 shard([task], place, workers=1)
             except _Stop:
                 if not (place / "de_en" / "manifest.json").exists():
-                    with pytest.raises(StreamError, match=r"task 'de_en'; (go on|make them): volt shard CONFIG -o "):
+                    with pytest.raises(StreamError, match=r"task 'de_en'; (continue|make them): volt shard CONFIG -o "):
                         read_manifest(place, task)
     shard([task], place)
     assert bytes_of(place) == made.shards
