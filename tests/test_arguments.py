@@ -179,7 +179,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: Encode(vocabulary=5), "vocabulary is 5 (int); give the path of a file"),
     (lambda: volt.stream.load_state(None), "path is None; give the path of a file"),
     (lambda: volt.stream.save_state(None, "x"), "state is None; give the result of Stream.state or volt.stream.load_state"),
-    (lambda: volt.stream.save_state({**STATE, "seeds": 1}, "x"), "the state has an unknown key, seeds; take one"),
+    (lambda: volt.stream.save_state({**STATE, "seeds": 1}, "x"), "the state has an unknown key, seeds; use a state"),
     (lambda: State.from_json({**STATE, "sources": {"a": {"line": 3}}}), "the state's checksum does not match its values: "),
     (lambda: State.from_json(signed({**STATE, "sources": {"a": {"line": 3}}})), "the state contains values that no stream writes "),
     (lambda: State.from_json(signed({**STATE, "sources": 5})), "the state's sources is 5, not a mapping"),

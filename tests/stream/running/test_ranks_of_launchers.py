@@ -21,7 +21,7 @@ def test_half_a_pair_is_refused(pair: tuple[str, str]) -> None:
     with pytest.raises(ConfigError, match=f"{rank}='1' is set, but {world} is not; set both, or neither"):
         from_environment({rank: "1"})
     if world != "SLURM_NTASKS":
-        with pytest.raises(ConfigError, match=f"{world}='2' is set, and {rank} is not"):
+        with pytest.raises(ConfigError, match=f"{world}='2' is set, but {rank} is not"):
             from_environment({world: "2"})
 
 

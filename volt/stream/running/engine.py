@@ -344,7 +344,7 @@ class _Run:
 
 
 class StateHistory:
-    """The source of each of the last `n_lines` lines, and the earlier states from which later states are computed."""
+    """The source of each of the last `n_lines` lines, and earlier states from which later states are computed."""
 
     def __init__(self, n_lines: int, *, n_sources: int) -> None:
         self._n_lines, self._n_openings = n_lines, 0

@@ -157,7 +157,7 @@ class Prefetcher:
 
 
 class ThisThread:
-    """A `Pool` that computes a block in the calling thread, when the block is awaited."""
+    """A `Pool` that computes a block in the calling thread, when it is awaited."""
 
     has_room = False
 
