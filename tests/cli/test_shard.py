@@ -86,7 +86,7 @@ def test_what_is_wrong_is_reported(folder: Path, run: Run) -> None:
         ([*given, "--task", "nowhere"], 2, "no task 'nowhere'; there are de_en, auto_en, other"),
         ([*given, "--compress", "xz"], 2, "--compress"),
         (["shard", "stream.yaml"], 2, "stream.yaml:4: {{b}} has no value; give --set b"),
-        ([*given, "--task", "de_en"], 1, "a.src has 30 lines, a.tgt has 29 lines; source and target need equally many"),
+        ([*given, "--task", "de_en"], 1, "a.src has 30 lines, a.tgt has 29 lines; source and target need the same"),
         ([*given, "--max-line", "5", "--task", "auto_en"], 1, "cut it, or raise --max-line"),
     ):  # fmt: skip
         assert message in run(*arguments, status=status).stderr.decode()

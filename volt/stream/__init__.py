@@ -3,19 +3,19 @@
     shards → Source → parts → transforms ─┐
     shards → Source → parts → transforms ─┴─ Mixture → Stream → lines
 
-`docs/pages/concepts/words.md` explains the words of users (source, task, shard, epoch). The words of this package:
+`docs/pages/concepts/words.md` explains the terms of users (source, task, shard, epoch). The terms of this package:
 
-    line        one sample: fields with tabs between them; field 1 is the source side by convention
-    piece       a run of lines of a shard that can be read by itself
+    line        one sample: fields separated by tabs; field 1 is the source side by convention
+    piece       consecutive lines of a shard, which can be read without the rest of the shard
     share       the lines of an epoch that one rank reads
-    part        lines of a share that are read and shuffled together; configurations and the README call it a block
-    chunk       lines of a part that are transformed together: all of them, or few at a time where Python code runs
-    batch       lines as columns, on their way through the transforms
-    turn        one line of the stream, dealt by the mixture to a source
+    part        lines of a share that are read and shuffled together; called a block in configurations and the README
+    chunk       lines of a part that are transformed together: all, or at most 1,024 if a transform runs Python code
+    batch       lines stored as columns, while they pass through the transforms
+    turn        one line of the stream, which the mixture assigns to a source
     fault       the record of an unfit line: not UTF-8, too few fields, or refused by a transform
     cursor      the position in a source
     state       the position of a whole stream: its cursors, the mixture, and its configuration
-    deal        the rest of the epochs that had begun when the number of ranks changed; the new ranks divide it
+    deal        the unread lines of epochs in progress when the number of ranks changes; the new ranks divide them
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:

@@ -1,4 +1,4 @@
-"""SOTASTREAM's use cases (Section 6) as folders that run: a configuration, and generated parallel data.
+"""SOTASTREAM's use cases (Section 6) as runnable folders: a configuration, and generated parallel data.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -41,7 +41,7 @@ def sentence_pairs() -> list[Pair]:
 
 
 def side(number: int, *, first: int = 0, last: int | None = None) -> bytes:
-    """Return one side of the pairs `first` … `last` − 1, one a line; number: 0 for German, 1 for English."""
+    """Return one side of the pairs `first` … `last` − 1, one per line; number: 0 for German, 1 for English."""
     return "".join(f"{pair[number]}\n" for pair in sentence_pairs()[first:last]).encode()
 
 
@@ -51,12 +51,11 @@ def shard(pairs: Iterable[Pair]) -> bytes:
 
 
 def parallel() -> bytes:
-    """Return the first two thirds of the sentences."""
     return shard(sentence_pairs()[:480])
 
 
 def backtranslated() -> bytes:
-    """Return the last third of the sentences, with German like poor machine translation: no articles or umlauts."""
+    """Return the last third of the pairs, with German like poor machine translation: no articles or umlauts."""
     plain = str.maketrans("äöüß", "aous")
     articles = {"die", "der", "den", "das", "ein"}
     rest = sentence_pairs()[480:]
@@ -66,7 +65,7 @@ def backtranslated() -> bytes:
 
 
 def with_urls() -> bytes:
-    """Return sentence pairs with equal URLs on both sides, different URLs, a URL on one side, or none."""
+    """Return sentence pairs with equal URLs on both sides, different URLs, a URL on one side, or no URL."""
     addresses = ("https://example.org/katze", "http://example.org/hund")
     rows = list[Pair]()
     for number, (german, english) in enumerate(sentence_pairs()[:240]):
@@ -123,7 +122,7 @@ from functools import lru_cache
 
 
 def diagonal(fields: list[str]) -> str:
-    """Each source word with the target word at the same height: quick, and right where the word order is."""
+    """Align each source word with the target word at the same relative position: fast; right if word orders agree."""
     source, target = fields[0].split(), fields[1].split()
     if not source or not target:
         return ""
@@ -138,7 +137,7 @@ def _aligner():
 
 
 def simalign(fields: list[str]) -> str:
-    """The same from multilingual embeddings (Jalili Sabet et al. 2020)."""
+    """Align words by multilingual embeddings (Jalili Sabet et al. 2020)."""
     aligned = _aligner().get_word_aligns(fields[0], fields[1])
     return " ".join(f"{i}-{j}" for i, j in aligned["mwmf"])
 '''

@@ -106,7 +106,7 @@ _INSTEAD = "remove it, or write mix: {by: weights}"
         ("mix: {}\nschedule: {points: [5]}\nsources: {de: {path: de.tsv}}\n", 2, "schedule: cannot be used with mix"),
         (
             MIXED % "temperature: 0.05", 1,
-            "mix: temperature 0.05 leaves nothing to source 'lb' (10 lines against 90); give a higher one",
+            "mix: temperature 0.05 leaves nothing to source 'lb' (10 lines against 90); raise the temperature",
         ),
     ],
 )  # fmt: skip

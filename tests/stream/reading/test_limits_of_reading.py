@@ -87,7 +87,7 @@ def test_limits_of_ids(tmp_path: Path) -> None:
     for number, wrong in enumerate((1 << 31, -(1 << 31) - 1)):
         path = write_pair(tmp_path / str(number), [[1], [2], [], [3, wrong], [wrong]], "i64")
         for split in (None, 1, 2):
-            with pytest.raises(StreamError, match=rf"{number}\.bin:4: id {wrong:,} is beyond 32 bits; name data of a"):
+            with pytest.raises(StreamError, match=rf"{number}\.bin:4: id {wrong:,} does not fit in 32 bits; name data"):
                 open_id_shard(f"{path}.idx", split_lines=split, cache=tmp_path)
     assert bins_of(["x.idx", "y.bin", "y.idx", "z"]) == ["x.bin", "y.bin", "z"]
     with pytest.raises(StreamError, match=r"has no columns|have no columns; remove `columns`"):
@@ -238,7 +238,7 @@ def test_segments_read_their_bytes(tmp_path: Path) -> None:
     with pytest.raises(StreamError, match=r"its copy .*copy is damaged in piece 1 and was deleted; start the stream"):
         damaged.read(1)
     assert not (tmp_path / "copy").exists()
-    with pytest.raises(StreamError, match="a: lines 3 to 4 are not what was indexed"):
+    with pytest.raises(StreamError, match="a: lines 3 to 4 have changed since indexing"):
         replace(segments.noted(str(path), "plain", cut), checks=(0, 0)).read(1)
     assert segments.crc32(b"123456789") == 0xCBF43926
 

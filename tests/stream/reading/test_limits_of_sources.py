@@ -30,13 +30,13 @@ from volt.stream.transforms.user_code import User
     ("options", "message"),
     [
         ({"on_fault": "stop"}, "unknown on_fault 'stop'"),
-        ({"on_fault": "quarantine"}, "needs a quarantine file, and only it"),
-        ({"quarantine": "a"}, "needs a quarantine file, and only it"),
+        ({"on_fault": "quarantine"}, "takes a quarantine file, and needs one"),
+        ({"quarantine": "a"}, "takes a quarantine file, and needs one"),
         ({"on_fault": "quarantine", "quarantine": 3}, "quarantine is 3"),
-        ({"max_faults": -1}, "max_faults=-1, max_share=None: give counts, and shares 0 to 1"),
+        ({"max_faults": -1}, "max_faults=-1, max_share=None: give a count of 0 or more, and a share from 0 to 1"),
         ({"max_faults": 1.5}, "max_faults is 1.5"),
-        ({"max_share": 1.01}, "max_share=1.01: give counts"),
-        ({"max_share": -0.01}, "max_share=-0.01: give counts"),
+        ({"max_share": 1.01}, "max_share=1.01: give a count"),
+        ({"max_share": -0.01}, "max_share=-0.01: give a count"),
         ({"max_share": "1"}, "max_share is '1'"),
     ],
 )
@@ -78,9 +78,9 @@ def test_limits_of_faults_are_exact(limits: dict[str, Any], n_read: int, n_fault
 def test_a_quarantine_file_is_checked_before_the_run(tmp_path: Path) -> None:
     """A URL, a folder, a missing folder; else rows are appended, in the order of the faults, as they are written."""
     for path, message in (
-        ("s3://a/b", "it is not a file of this machine; name one"),
+        ("s3://a/b", "it is a URL; name a local file"),
         (str(tmp_path), "it is a folder; name a file"),
-        (str(tmp_path / "no" / "a"), "no such folder; make the folder"),
+        (str(tmp_path / "no" / "a"), "no such folder; create the folder"),
     ):
         with pytest.raises(OutputError, match=f"cannot be appended to: {message}"):
             check_quarantine(path)
@@ -108,9 +108,9 @@ def test_a_quarantine_file_is_checked_before_the_run(tmp_path: Path) -> None:
         ({"transforms": Length()}, r"transforms is .*give a tuple of transforms"),
         ({"name": ["a"]}, "did you mean Source"),
         ({"transforms": (Length(), Repeat(101), Repeat(100))}, "into more than 10,000 lines; remove or lower"),
-        ({"names": ("x", "y")}, "2 names and 1 paths; give files"),
+        ({"names": ("x", "y")}, "2 names and 1 paths; give one file"),
         ({"names": "xy", "keys": "x"}, "2 names and 1 keys"),
-        ({"keys": ("x",)}, "0 names and 1 keys"), ({"weight": -1.0}, "source 'a': weight"), ({"checks": 1}, "say"),
+        ({"keys": ("x",)}, "0 names and 1 keys"), ({"weight": -1.0}, "source 'a': weight"), ({"checks": 1}, "give"),
         ({"weight": Schedule(((0, 0.0), (9, 0.0)))}, "every weight of its schedule is 0"),
         ({"max_line": -1}, "max_line"),
         ({"weight": float("nan")}, "source 'a': weight"),
@@ -131,7 +131,7 @@ def test_sources_at_their_limits() -> None:
     assert repr(replace(least, weight=0.25)) == "<Source 'a': 1 path, weight 0.25, 0 transforms>"
     assert Source("a", ("a",), names=("x",), keys=("y",), split_lines=None, epochs=None, max_line=None).keys == ("y",)
     for wrong in ([], ["a", "a"]):
-        with pytest.raises(ConfigError, match=r"a stream needs one or more, with distinct names"):
+        with pytest.raises(ConfigError, match=r"a stream needs one or more sources, with distinct names"):
             check_names(wrong)
     check_names(["a"])
     assert [Checks(**one).any for one in ({}, {"blank": False}, {"min_fields": 1}, {"max_chars": 0})] == [False] + [
@@ -246,7 +246,7 @@ def test_ranks_count_from_0(rank: int, world: int, monkeypatch: pytest.MonkeyPat
     for wrong in (("rank", "x", 1), ("world", 0, 1.5)):
         with pytest.raises(ArgumentError, match=f"{wrong[0]} is "):
             check_rank(*wrong[1:])  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="SLURM_PROCID='1' is set, and SLURM_NTASKS is not"):
+    with pytest.raises(ConfigError, match="SLURM_PROCID='1' is set, but SLURM_NTASKS is not"):
         from_environment({"SLURM_PROCID": "1"})
     monkeypatch.setenv("PMI_RANK", "1")
     monkeypatch.setenv("PMI_SIZE", "3")

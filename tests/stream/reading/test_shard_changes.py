@@ -28,7 +28,7 @@ def test_a_file_that_changes_is_an_error(tmp_path: Path, packer: str, piece: int
     with pytest.raises(StreamError, match="changed while the stream was running; start the stream anew"):
         read_lines(shard, 0)
     os.unlink(shard.pieces.data_path)
-    with pytest.raises(StreamError, match=r"cannot be read: .* when it was indexed: restore it"):
+    with pytest.raises(StreamError, match=r"cannot be read: .* when it was indexed; restore it"):
         read_lines(shard, 0)
 
 
@@ -80,7 +80,7 @@ def test_an_edit_that_hides_is_noticed(tmp_path: Path, packer: str) -> None:
     bad = len(shard.counts) // 2
     message = "lines 51 to 60" if split else "lines 1 to 100"
     with pytest.raises(
-        StreamError, match=rf"a\.tsv: {message} are not what was indexed, .*; touch the file, and start"
+        StreamError, match=rf"a\.tsv: {message} have changed since indexing, .*; touch the file, and start"
     ):
         shard.read(bad)
     if split:

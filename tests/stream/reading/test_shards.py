@@ -101,7 +101,7 @@ def test_what_is_no_file_is_refused_at_once(tmp_path: Path, make: str) -> None:
 def test_standard_input_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing can be read from it a second time; a file of its name can."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(StreamError, match=r"^-: is standard input, which cannot be read again and again; write its"):
+    with pytest.raises(StreamError, match=r"^-: is standard input, which cannot be read repeatedly; write its"):
         open_shard("-", split_lines=5)
 
 

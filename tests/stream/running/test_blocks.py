@@ -126,7 +126,7 @@ def test_faults_after_filters_name_the_line_in_the_file(tmp_path: Path) -> None:
 def test_a_transform_that_fails_on_no_line_by_itself_ends_the_stream(tmp_path: Path) -> None:
     """There is no line to skip; the error holds the source, the block and the traceback."""
     error = computed(opened(tmp_path, Together()), policy=ErrorPolicy("skip")).error
-    assert "source 'a', epoch 0, lines from 0 on: transform 'together' failed on the block" in error
+    assert "source 'a', epoch 0, lines from 0 on: transform 'together' fails on the block" in error
     assert "KeyError: 'several'" in error
 
 

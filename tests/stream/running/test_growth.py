@@ -83,7 +83,7 @@ def test_every_line_comes_once_an_epoch(
                 stream.restore(state)
             stream.restore(state, accept=["data"])
             accepted = stream.accepted
-            assert f"appended to source 'a': from line {len(given_)} on, after the others of epoch " in accepted[0]
+            assert f"appended to source 'a': from line {len(given_)} on, after other lines of epoch " in accepted[0]
             first_epochs |= dict.fromkeys(range(old, corpus.n), int(accepted[0].rpartition(" ")[2]))
             given_ += numbers(stream, n)
         again = corpus.stream(**options)
@@ -132,7 +132,7 @@ def test_what_was_not_appended_is_refused(tmp_path: Path) -> None:
     (tmp_path / "00.tsv").unlink()
     half = corpus.stream(1, 2).state()
     corpus.append(1)
-    with pytest.raises(StreamError, match="lines were appended to source 'a', and the state is of one rank of 2"):
+    with pytest.raises(StreamError, match="lines were appended to source 'a', but the state is of one rank of 2"):
         corpus.stream(1, 2).restore(half, accept=["data"])
 
 

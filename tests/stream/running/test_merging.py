@@ -163,14 +163,14 @@ def test_only_states_of_one_run_are_merged() -> None:
     alone = Rank([1] * 10, 4, 2, 0, 1).restore(merged).state
     other = Rank([1] * 10, 4, 2, 1, 2).restore(merged).state
     refused = {
-        "of ranks 0 of 2; give one of each rank": states[:1],
-        "of ranks 0 of 2, 0 of 2; give one of each": [states[0], states[0]],
+        "of ranks 0 of 2; give one state per rank": states[:1],
+        "of ranks 0 of 2, 0 of 2; give one state per": [states[0], states[0]],
         "of ranks 1 of 2, 1 of 3; give": [states[1], two(world=3)[1]],
         "seed: 1 in the state, 2 here": two(seed=2),
         "configuration.rank is '1', not a whole": two(rank="1"),
         "configuration.world is None, not a whole": two(world=None),
-        "one of the states is merged already": [merged, alone],
-        "they began with other sources, or from other states": [states[0], other],
+        "one of the states is already merged": [merged, alone],
+        "they began with different sources, or from different states": [states[0], other],
     }
     for message, wrong in refused.items():
         with pytest.raises(StreamError, match=message):
@@ -186,7 +186,7 @@ def test_ranks_far_apart_are_refused() -> None:
         states[number] = replace(state, configuration=configuration)
     lines = states[0].cursors["a"].lines
     states[0] = replace(states[0], cursors={"a": Cursor(lines, 1 << 40, 0, 1)})
-    with pytest.raises(StreamError, match="epochs of source 'a' apart"):
+    with pytest.raises(StreamError, match="epochs apart in source 'a'"):
         merge_states([state.to_json() for state in states])
 
 
@@ -213,7 +213,7 @@ def test_other_weights_are_accepted_by_name() -> None:
     with pytest.raises(StreamError, match=r"sources\.a\.weight: 1\.0 in the state.* pass accept=\['weights'\]"):
         continued(state, new)
     found, accepted = continued(state, new, accept=("weights",))
-    assert accepted == ("other weights from line 6 on",)
+    assert accepted == ("changed weights from line 6 on",)
     assert (found.since, found.base, found.accepted) == (6, {"a": 2, "b": 4}, ("weights",))
     assert found.configuration == new
     assert continued(found, new)[0].accepted == ("weights",)

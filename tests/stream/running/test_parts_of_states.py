@@ -75,7 +75,7 @@ def test_values_of_states(check_one: Callable[[Any, str], Any], good: list[Any],
     assert [check_one(value, "x.y") for value in good] == good
     for value in bad:
         with pytest.raises(
-            StreamError, match=r"^the state's x\.y is .*, not (a|an) .*; take one that a stream has written"
+            StreamError, match=r"^the state's x\.y is .*, not (a |an |)[a-z].*; use a state that a stream has written"
         ):
             check_one(value, "x.y")
 
@@ -98,7 +98,7 @@ def test_keys_of_states() -> None:
         state_validation.check_checksum({"a": {1, 2}, "checksum": ""})
     for wrong_state in ([], "x", None):
         with pytest.raises(
-            ArgumentError, match=r"state is .*; give what Stream\.state or volt\.stream\.load_state returns"
+            ArgumentError, match=r"state is .*; give the result of Stream\.state or volt\.stream\.load_"
         ):
             State.from_json(wrong_state)  # type: ignore[arg-type]
 

@@ -200,7 +200,7 @@ def test_buffers_go_on_within_a_block() -> None:
     for offset, chunk, counted in ((9, 1, 4), (10, 0, 4), (10, 2, 4)):
         buffer = SourceBuffer("a", replace(end, offset=offset))
         assert buffer.load(Address(part, chunk), block, source=0, n=1).counts.n_read == counted or offset == 9
-    with pytest.raises(StreamError, match=r"the state's sources\.a\.offset is 13, in 3 lines; take one that"):
+    with pytest.raises(StreamError, match=r"the state's sources\.a\.offset 13 exceeds 3 lines; use a state that"):
         SourceBuffer("a", replace(end, offset=13)).load(Address(part, 1), block, source=0, n=1)
     begun = BlockRange(2, 8, 4, ((1, 2),))
     assert SourceBuffer("a", Cursor()).load(Address(begun, 0), block, source=0, n=1).counts == FaultCounts()
@@ -346,7 +346,7 @@ def test_passes_count_lines_read(tmp_path: Path, cursor: Cursor, size: int | Non
     ("options", "message"),
     [
         ({"seed": -1}, "seed is -1"), ({"recall": -1}, "recall is -1"),
-        ({"n_workers": -1}, "give 0 to 256, and spawn or fork"),
+        ({"n_workers": -1}, "give 0 to 256 workers, and spawn or fork"),
         ({"n_workers": 257}, "n_workers=257.*give 0 to 256"), ({"start_method": "x"}, "start_method='x'"),
         ({"time_limit": 0}, "time_limit=0: give seconds above 0"), ({"time_limit": math.inf}, "time_limit=inf: give"),
         ({"ends": "never"}, "unknown ends 'never'"), ({"policy": "skip"}, "ErrorPolicy"), ({"mix": "x"}, "Sampling"),

@@ -18,10 +18,10 @@ def test_half_a_pair_is_refused(pair: tuple[str, str]) -> None:
     """Each process would read all lines; the error names both variables."""
     rank, world = pair
     assert from_environment({rank: "1", world: "2"}) == (1, 2)
-    with pytest.raises(ConfigError, match=f"{rank}='1' is set, and {world} is not; set both, or unset it"):
+    with pytest.raises(ConfigError, match=f"{rank}='1' is set, but {world} is not; set both, or neither"):
         from_environment({rank: "1"})
     if world != "SLURM_NTASKS":
-        with pytest.raises(ConfigError, match=f"{world}='2' is set, and {rank} is not"):
+        with pytest.raises(ConfigError, match=f"{world}='2' is set, but {rank} is not"):
             from_environment({world: "2"})
 
 

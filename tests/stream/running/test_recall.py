@@ -79,7 +79,7 @@ def test_small_blocks_do_not_pile_up_for_ever(monkeypatch: pytest.MonkeyPatch) -
     held = sum(len(run.openings) for run in recall._runs)
     assert 90 <= held <= 100
     assert recall.at(1000 - held, n=1000) == states[1000 - held]
-    with pytest.raises(StreamError, match=f"line 3 is not within the lines {1000 - held} to 1000 "):
+    with pytest.raises(StreamError, match=f"line 3 cannot be recalled; give a line from {1000 - held} to 1000, "):
         recall.at(3, n=1000)
 
 
@@ -100,5 +100,5 @@ def test_no_more_lines_are_recalled_than_asked() -> None:
     for n in range(0, 100, 2):
         recall.add(states[n], np.array([0, 1]), [])
     assert recall.at(90, n=100).n == 90
-    with pytest.raises(StreamError, match="line 89 is not within the lines 90 to 100 that can be recalled; raise rec"):
+    with pytest.raises(StreamError, match="line 89 cannot be recalled; give a line from 90 to 100, or raise rec"):
         recall.at(89, n=100)

@@ -43,7 +43,7 @@ def test_a_state_stands_within_its_sources(make: Make, place: dict[str, int]) ->
     other = make()
     damaged = state | {"sources": {**state["sources"], source: state["sources"][source] | place}}
     damaged["checksum"] = checksum(damaged)
-    with pytest.raises(StreamError, match=f"the state's sources.{source}.* take one that a stream has written"):
+    with pytest.raises(StreamError, match=f"the state's sources.{source}.* use a state that a stream has written"):
         other.restore(damaged) or list(islice(other, 1000))
 
 
@@ -51,6 +51,6 @@ def test_a_state_of_steps_is_reported_as_such(make: Make, tmp_path: Path) -> Non
     """With the file's name, and what goes on from it."""
     path = tmp_path / "s.json"
     path.write_text('{"format": "volt.steps", "version": 1, "n": 3}')
-    message = r"s\.json: the state is one of steps, .*`volt stream batches`, Steps\.restore, or StreamDataset"
+    message = r"s\.json: the state belongs to steps .*`volt stream batches`, Steps\.restore, or StreamDataset"
     with pytest.raises(StreamError, match=message):
         make().restore(load_state(path))

@@ -62,12 +62,12 @@ def test_a_state_within_the_lines_given(make: Make) -> None:
                 again = make()
                 again.restore(states[n])
                 assert list(islice(fresh, 5)) == list(islice(again, 5))
-    with pytest.raises(StreamError, match="line 201 is ahead of the stream, which has given 200"):
+    with pytest.raises(StreamError, match="line 201 is ahead of the stream, which has given 200 lines"):
         stream.state(at=201)
     short = make(recall=10)
     for _ in range(10):
         list(short.blocks(limit=10))
-    with pytest.raises(StreamError, match="line 3 is not within"):
+    with pytest.raises(StreamError, match="line 3 cannot be recalled"):
         short.state(at=3)
 
 

@@ -89,7 +89,7 @@ def test_what_was_changed_is_refused() -> None:
     draw, stored = random.Random(1), STATE.to_json()
     for _ in range(100):
         damaged = changed(draw, stored)
-        with pytest.raises(StreamError, match=r"state.*(take one|start the stream anew|this is version)"):
+        with pytest.raises(StreamError, match=r"state.*(use a state|start the stream anew)"):
             State.from_json(damaged)
 
 
@@ -132,7 +132,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "the state has no 'since'": {"since": ...},
     "the state has an unknown key, cursors": {"cursors": {}},
     "the state's ended is 'wmt', not a list": {"ended": "wmt"},
-    "the state's accepted is 7, not a text": {"accepted": [7]},
+    "the state's accepted is 7, not text": {"accepted": [7]},
     "the state's merged is 1.0, not a whole number": {"merged": 1.0},
     "the state's configuration.sources is 5, not a mapping": {"configuration": {"sources": 5}},
     "the state contains values that no stream writes": {"sources": {"wmt": 5}},
@@ -179,7 +179,7 @@ def test_a_place_that_cannot_be_is_reported_by_name(message: str) -> None:
 )
 def test_places_outside_the_source_are_refused(message: str, cursor: Cursor, options: dict[str, Any]) -> None:
     """Lines at which no part of the rank begins, and lines beyond the end of the source."""
-    with pytest.raises(StreamError, match=f"sources.wmt.*{message}.*take one that a stream has written"):
+    with pytest.raises(StreamError, match=f"sources.wmt.*{message}.*use a state that a stream has written"):
         check_cursor(cursor, "wmt", **{"n_lines": 40, "block_lines": 8, **options})
 
 
@@ -194,5 +194,5 @@ def test_places_of_the_source_are_taken() -> None:
 @pytest.mark.parametrize("version", [1, 2, 4, True, "3"])
 def test_states_of_other_versions_are_refused(version: object) -> None:
     """They would continue with other lines."""
-    with pytest.raises(StreamError, match=f"version {version}, cannot be continued; this is version 3"):
+    with pytest.raises(StreamError, match=f"version {version}, cannot be continued; version 3 is needed"):
         State.from_json(STATE.to_json() | {"version": version})

@@ -80,7 +80,7 @@ def test_a_fork_reads_on_with_workers_of_its_own(make: Make, tmp_path: Path) -> 
 
 def test_a_stream_stays_in_its_process(make: Make) -> None:
     """It cannot be pickled, before or after it was read; the error says what can be sent instead."""
-    with pytest.raises(TypeError, match=r"cannot be sent to another process; open it there, and restore its state"):
+    with pytest.raises(TypeError, match=r"cannot be sent to another process; create one there, and restore this"):
         pickle.dumps(make())
 
 

@@ -49,7 +49,7 @@ def test_a_killed_worker_ends_the_stream(tmp_path: Path, start_method: str) -> N
         found = pids()
         assert len(found) == 2
         os.kill(found[1], signal.SIGKILL)
-        with pytest.raises(StreamError, match=r"worker process \d+ was killed by SIGKILL; was memory short"):
+        with pytest.raises(StreamError, match=r"worker process \d+ was killed by SIGKILL; if memory ran out"):
             for _ in stream:
                 pass
         wait_until_gone(found)

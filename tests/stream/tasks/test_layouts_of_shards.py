@@ -123,7 +123,7 @@ def test_tasks_are_chosen_by_name() -> None:
         ("para", (("src", "a"),), "has src; a task of type para needs src and tgt"),
         ("mono", (), "has no file; a task"),
         ("mono", (("mono", "a"), ("src", "b")), "has mono and src; a task of type mono needs mono"),
-        ("para", (("src", "a"), ("src", "b"), ("tgt", "c")), "2 files of src and 1 file of tgt; give equally many"),
+        ("para", (("src", "a"), ("src", "b"), ("tgt", "c")), "2 files of src and 1 file of tgt; give the same number"),
     ],
 )  # fmt: skip
 def test_sides_of_an_input(kind: Any, files: tuple[tuple[str, str], ...], message: str) -> None:
@@ -155,7 +155,7 @@ def test_sides_have_equal_numbers_of_lines() -> None:
 @pytest.mark.parametrize("name", ["", ".x", "a/b", "a\\b", "a\n"])
 def test_names_are_names_of_folders(name: str) -> None:
     """No hidden folder, no other place; a task that shares inputs has the other's folder."""
-    with pytest.raises(ConfigError, match="is to be the name of a folder; use letters, digits, - and _"):
+    with pytest.raises(ConfigError, match="cannot be the name of a folder; use letters, digits, - and _"):
         task_folder("s", Task(name, "mono", ()))
     assert task_folder("s", Task("b.c", "mono", ())) == Path("s/b.c")
     assert task_folder("s", Task("b", "mono", (), shares="ö d")) == Path("s/ö d")
@@ -228,6 +228,6 @@ def test_fewer_lines_than_shards_are_not_stale(tmp_path: Path, n_shards: int | N
     if is_fresh:
         assert read_manifest(tmp_path / "s", again) == made
     else:
-        with pytest.raises(StreamError, match="stale: there are 3; task 't' asks for 2; make the shards again"):
+        with pytest.raises(StreamError, match="stale: there are 3, but task 't' asks for 2; make the shards again"):
             read_manifest(tmp_path / "s", again)
     assert read_manifest(tmp_path / "s", Task("u", "mono", (), shares="t", n_shards=2)) == made

@@ -91,7 +91,7 @@ def test_files_of_an_input_are_read_one_after_the_other(tmp_path: Path) -> None:
         write(tmp_path / f"{name}.de.gz", numbered(name, n))
         (tmp_path / f"{name}.en").write_bytes(bz2.compress(numbered(name, n)))
     files = (("src", f"{tmp_path}/*.de.gz"), ("tgt", f"{tmp_path}/a.en"), ("tgt", f"{tmp_path}/b.en"))
-    with pytest.raises(ConfigError, match=r"task 'x', input 'i': 1 file of src and 2 files of tgt; give equally many"):
+    with pytest.raises(ConfigError, match=r"task 'x', input 'i': 1 file of src and 2 files of tgt; give the same"):
         shard([Task("x", "para", (Input("i", files),))], tmp_path / "shards")
     files = (("src", f"{tmp_path}/*.de.gz"), ("tgt", f"{tmp_path}/?.en"))
     [made] = shard([Task("x", "para", (Input("i", files),))], tmp_path / "shards")
@@ -129,7 +129,7 @@ def test_sides_of_different_lengths_are_reported(tmp_path: Path) -> None:
     task = pair_task(tmp_path, {"a": 5})
     write(tmp_path / "a.tgt", numbered("a tgt", 4))
     message = (
-        r"task 'de_en', input 'a': .*a\.src has 5 lines, .*a\.tgt has 4 lines; source and target need equally many"
+        r"task 'de_en', input 'a': .*a\.src has 5 lines, .*a\.tgt has 4 lines; source and target need the same number"
     )
     with pytest.raises(StreamError, match=message):
         shard([good, task], tmp_path / "shards")

@@ -40,10 +40,10 @@ def test_stale_shards_are_reported(tmp_path: Path, task: Task, shares: bool) -> 
     asked = Task("other", "para", (), shares="de_en") if shares else task
     write(tmp_path / "a.src", numbered("a SRC", 9))
     _refused(
-        tmp_path, asked, r"de_en: stale: .*a\.src has another text now; make the shards again: volt shard CONFIG -o"
+        tmp_path, asked, r"de_en: stale: .*a\.src now has different text; make the shards again: volt shard CONFIG -o"
     )
     write(tmp_path / "a.src", numbered("a", 9))
-    _refused(tmp_path, asked, r"stale: .*a\.src has 81 bytes, and had 117; make the shards again: volt shard CONFIG")
+    _refused(tmp_path, asked, r"stale: .*a\.src now has 81 bytes, not 117; make the shards again: volt shard CONFIG")
 
 
 def test_shards_of_another_task_are_stale(tmp_path: Path, task: Task) -> None:
@@ -52,10 +52,10 @@ def test_shards_of_another_task_are_stale(tmp_path: Path, task: Task) -> None:
     _refused(tmp_path, replace(task, inputs=task.inputs[:1]), message)
     more = Input("b", task.inputs[1].files * 2)
     _refused(
-        tmp_path, replace(task, inputs=(task.inputs[0], more)), r"stale: input 'b' has another number of files now"
+        tmp_path, replace(task, inputs=(task.inputs[0], more)), r"stale: input 'b' now has a different number of files"
     )
-    _refused(tmp_path, replace(task, kind="mono"), r"stale: they have src and tgt; task 'de_en' is of type mono; make")
-    _refused(tmp_path, replace(task, n_shards=5), r"stale: there are 2; task 'de_en' asks for 5; make")
+    _refused(tmp_path, replace(task, kind="mono"), r"stale: they have src and tgt, but task 'de_en' is of type mono")
+    _refused(tmp_path, replace(task, n_shards=5), r"stale: there are 2, but task 'de_en' asks for 5; make")
     assert read_manifest(tmp_path / "shards", replace(task, n_shards=None)).counts == (7, 6)
 
 
@@ -77,7 +77,7 @@ def test_damage_is_reported(tmp_path: Path, task: Task) -> None:
     shard([task], tmp_path / "shards")
     assert (folder / "manifest.json").read_text() == text
     _refused(tmp_path, replace(task, name="fr_en"), r"fr_en: no shards of task 'fr_en'; make them: volt shard CONFIG")
-    with pytest.raises(ConfigError, match=r"task '\.\./x': is to be the name of a folder; use letters"):
+    with pytest.raises(ConfigError, match=r"task '\.\./x': cannot be the name of a folder; use letters"):
         read_manifest(tmp_path, replace(task, name="../x"))
 
 

@@ -64,7 +64,7 @@ def test_a_run_goes_on_where_one_was_stopped(
                 shard([task], place, workers=1)
             except _Stop:
                 if not (place / "de_en" / "manifest.json").exists():
-                    with pytest.raises(StreamError, match=r"task 'de_en'; (go on|make them): volt shard CONFIG -o "):
+                    with pytest.raises(StreamError, match=r"task 'de_en'; (continue|make them): volt shard CONFIG -o "):
                         read_manifest(place, task)
     shard([task], place)
     assert bytes_of(place) == made.shards
@@ -197,7 +197,7 @@ def test_an_input_that_changes_meanwhile_is_reported(tmp_path: Path, monkeypatch
         return looked(*given)
 
     monkeypatch.setattr(shard_writing, "_plan", change)
-    with pytest.raises(StreamError, match=r"a: changed while it was read; wait until it is complete, and run it again"):
+    with pytest.raises(StreamError, match=r"a: changed while it was read; wait until it is complete, and start again"):
         shard([task], tmp_path / "s")
     assert not (tmp_path / "s" / "auto_en" / "manifest.json").exists()
 
@@ -222,7 +222,7 @@ def test_a_run_that_was_killed_goes_on(made: Made, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED, str(made.folder), str(tmp_path)], timeout=60, check=False)
     assert done.returncode == -signal.SIGKILL
     assert any(_parts(tmp_path))
-    with pytest.raises(StreamError, match=r"unfinished shards of task 'de_en'; go on: volt shard CONFIG"):
+    with pytest.raises(StreamError, match=r"unfinished shards of task 'de_en'; continue: volt shard CONFIG"):
         read_manifest(tmp_path, made.task)
     [again] = shard([made.task], tmp_path)
     assert (again.counts, again.n_lines) == ((17, 17, 17, 16), 67)

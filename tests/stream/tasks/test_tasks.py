@@ -251,7 +251,7 @@ def test_pairs_of_a_source_follow_each_other(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(text.replace("[a.en, b.en]", "a.en"))
     with pytest.raises(ConfigError, match=r"s.yaml:1: sources.s.pair.tgt: has 1 file, but src has 2; give as many"):
         load_config(tmp_path / "s.yaml")
-    with pytest.raises(ConfigError, match="2 names and 3 paths; give files for each field"):
+    with pytest.raises(ConfigError, match="2 names and 3 paths; give one file for each field"):
         Source("s", ("a", "b", "c"), names=("src", "tgt"))
 
 

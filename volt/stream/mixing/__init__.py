@@ -1,1 +1,1 @@
-"""Choose the source of each sample: shares, exact to one sample, and their schedules."""
+"""Choose the source of each sample by shares, exact to one sample; shares may follow schedules."""

@@ -1,6 +1,6 @@
-"""Choose the source of each sample by weight, so that each source's count is always within one of its share.
+"""Choose the source of each sample by weight, so that each source's count is always within one sample of its share.
 
-Nothing is random. Weights may be derived from sizes. With s_i lines in source i, and a temperature T:
+Nothing is random. Weights may be derived from sizes, for s_i lines in source i and a temperature T:
 
     r_i = (s_i / Σs)^(1/T) / Σ_j (s_j / Σs)^(1/T)           the share of source i
     V   = min(Σ_i (r_i / r_max) · s_max, 1.5 · Σs)          lines of a virtual epoch; `max` is the largest source
@@ -24,7 +24,7 @@ from volt.stream.mixing.schedule import UNIT, Shares, Weight, check_weight, shar
 
 By = Literal["temperature", "uniform", "concatenation"]
 TEMPERATURE = 1.5
-_MOST = Fraction(3, 2)  # virtual lines for each line
+_MOST = Fraction(3, 2)  # maximum number of virtual lines per line
 _AT_ONCE = 1 << 20  # turns
 _ROUNDING = Fraction(1, 10**11)  # shares are reported to twelve digits
 
@@ -67,7 +67,7 @@ class Sampling:
         for name, share in result.items():
             if share * UNIT < 1:
                 source = f"source {name!r} ({sizes[name]:,} lines against {max(sizes.values()):,})"
-                raise ConfigError(f"{self.where}: {self} leaves nothing to {source}; give a higher one")
+                raise ConfigError(f"{self.where}: {self} leaves nothing to {source}; raise the temperature")
         return result
 
 
@@ -100,7 +100,7 @@ class Mixture:
 
     weights: one for each source, numbers or schedules.
     counts: (n_sources,) turns dealt to each source so far.
-    ended: sources that get no more turns; the others get theirs, in proportion to their weights.
+    ended: sources that get no more turns; the other sources share these turns by weight.
     since: the sample at which a source last ended; shares count from it.
     base: (n_sources,) the counts at that sample.
 
@@ -137,13 +137,13 @@ class Mixture:
 
     @property
     def left(self) -> int:
-        """The number of turns until no source has a weight, at most about 2⁶²."""
+        """The number of turns until all weights are 0, at most about 2⁶²."""
         return self._shares.until(self.n) - self.n
 
     def counts_at(self, n: int) -> NDArray[np.int64]:
         """Return (n_sources,) the turns of each source among the first n turns.
 
-        n: a number of turns, `since` or more; fast if it rises from call to call
+        n: a number of turns, `since` or more; calls with rising n are fast
         """
         if self._earlier is None or self._earlier.n > n:
             self._earlier = Mixture(self.weights, self.base, self.ended, self.since, self.base)
@@ -152,7 +152,7 @@ class Mixture:
         return self._earlier.counts.copy()
 
     def owed(self, n: int | None = None) -> list[float]:
-        """Return how many samples each source should have had, by its share.
+        """Return how many samples are due to each source by its share.
 
         n: the number of samples so far; by default all turns dealt
         """
@@ -164,7 +164,7 @@ class Mixture:
         return [units / UNIT for units in self._shares.units[stretch].tolist()]
 
     def turns(self, n: int) -> NDArray[np.int64]:
-        """Deal turns; return (n,) int64, the source of each.
+        """Deal the next turns; return (n,) int64, the source of each.
 
         n: the number of turns, 0 or more; at most `left` are dealt
         """
@@ -187,19 +187,19 @@ class Mixture:
         n = min(n, self.left)
         if len(self.ended) == len(self.weights) - 1:
             return np.full(n, next(i for i in range(len(self.weights)) if i not in self.ended))
-        from volt.kernels.batching import apportion  # compiled code, which a single source can do without
+        from volt.kernels.batching import apportion  # imported late: compiled code, which a single source does not need
 
         first, lengths = self._shares.lengths(self.n)
         turns = np.empty(n, np.int64)
         dealt = (self.counts - self.base).tolist()
         lags = [owed - UNIT * count for owed, count in zip(self._units(), dealt, strict=True)]
         if any(abs(lag) > UNIT for lag in lags):
-            raise StreamError(f"counts {self.counts.tolist()} do not follow from the weights; take another state")
+            raise StreamError(f"counts {self.counts.tolist()} do not follow from the weights; use another state")
         apportion(np.array(lags, np.int64), self._shares.units[first:], lengths, turns, UNIT)
         return turns
 
     def end(self, source: int) -> Mixture | None:
-        """Return the mixture after a source ends; None if no other has a weight.
+        """Return the mixture after a source ends; None if no other source has a weight.
 
         source: the source's number
         """

@@ -1,7 +1,7 @@
-"""Convert weights, which may change with the sample, to whole-number shares, constant in each stretch (some samples).
+"""Convert weights, which may change over time, to integer shares; a stretch is a run of samples with equal shares.
 
-A share counts units of 2⁻⁶⁰ of a sample; all shares sum to one sample. A linear schedule changes in steps so short that
-no source is off by a hundredth of a sample (for up to 2¹⁷ steps).
+The unit of a share is 2⁻⁶⁰ of a sample; all shares sum to one sample. A linear schedule becomes steps so short that
+no source is off by a hundredth of a sample, unless more than 2¹⁷ steps are needed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Schedule:
     """A weight that changes while the stream runs; after the last point it stays constant.
 
     points: (sample, weight) pairs with rising samples, the first of which is 0.
-    kind: "steps" keeps a weight until the next point; "linear" moves towards it.
+    kind: "steps" keeps a weight until the next point; "linear" interpolates between points.
 
     >>> Schedule(((0, 1.0), (1000, 0.0)), "linear").at(250)
     0.75
@@ -87,12 +87,12 @@ class Shares:
     """Whole-number shares for each stretch (consecutive samples with the same shares).
 
     starts: the first sample of each stretch.
-    units: (n_stretches, n_sources) int64; each row sums to UNIT, or to 0 without weights.
+    units: (n_stretches, n_sources) int64; each row sums to UNIT, or to 0 if all weights are 0.
     """
 
     starts: tuple[int, ...]
     units: NDArray[np.int64]
-    _before: list[list[int]] = field(init=False, default_factory=list)  # UNITs owed before each stretch
+    _before: list[list[int]] = field(init=False, default_factory=list)  # units due to each source before each stretch
 
     def __post_init__(self) -> None:
         before = [0] * self.units.shape[1]
@@ -109,7 +109,7 @@ class Shares:
         return first, np.diff([sample, *self.starts[first + 1 :], FOREVER])
 
     def until(self, sample: int) -> int:
-        """Return the first sample, not before this one, at which no source has a share, or FOREVER."""
+        """Return the first sample, from `sample` on, at which no source has a share; FOREVER if there is none."""
         first = self._stretch(sample)
         idle = np.flatnonzero(~self.units[first:].any(axis=1))
         return max(sample, self.starts[first + int(idle[0])]) if len(idle) else FOREVER
@@ -122,7 +122,7 @@ class Shares:
 
 
 def shares_of(weights: Sequence[Weight], *, may_end: bool = False) -> Shares:
-    """Convert weights to shares; all may be 0 only with `may_end`. Raises ConfigError if a weight rounds to 0."""
+    """Convert weights to shares. Raises ConfigError if a weight rounds to 0, or if all are 0 without `may_end`."""
     schedules = [weight for weight in weights if isinstance(weight, Schedule)]
     points = sorted({0, *(sample for schedule in schedules for sample, _ in schedule.points)})
     starts, rows = list[int](), list[list[int]]()
@@ -142,15 +142,15 @@ def _stairs(
     linear = [isinstance(weight, Schedule) and weight.kind == "linear" for weight in weights]
     if end is None or not any(linear):
         return [(start, first)]
-    ends = [end if moves else start for moves in linear]  # a step holds until the very end
+    ends = [end if moves else start for moves in linear]  # a stepped weight is constant until the end
     last = _normalised([_weight(*pair) for pair in zip(weights, ends, strict=True)], end, may_end=may_end)
-    if not any(first) or not any(last):  # all come from 0, or go to it: in the shares that they have at the other point
+    if not any(first) or not any(last):  # all weights rise from 0 or fall to 0: use the other point's shares
         return [(start, [a or b for a, b in zip(first, last, strict=True)])]
     slopes = [b - a for a, b in zip(first, last, strict=True)]
     if not any(slopes):
         return [(start, first)]
     length, slope = end - start, float(max(map(abs, slopes)))
-    # Within one of n stairs, the sum is off the line by slope·length / 8n².
+    # Within one of n stairs, the accumulated share is off by at most slope·length / 8n².
     n_stairs = min(length, _MAX_STAIRS, math.ceil(math.sqrt(slope * length / 8 / 0.01)) + 1)
     bounds = [start + length * stair // n_stairs for stair in range(n_stairs + 1)]
     middles = [Fraction(a + b - 1 - 2 * start, 2 * (end - start)) for a, b in pairwise(bounds)]
@@ -162,7 +162,7 @@ def _stairs(
 
 def _weight(weight: Weight, sample: int) -> Fraction:
     value = weight.at(sample) if isinstance(weight, Schedule) else weight
-    return Fraction(repr(float(value)))  # 0.1 means a tenth
+    return Fraction(repr(float(value)))  # 0.1 means exactly a tenth
 
 
 def _normalised(values: list[Fraction], sample: int, *, may_end: bool) -> list[Fraction]:

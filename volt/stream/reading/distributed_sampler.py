@@ -1,8 +1,8 @@
-"""The lines that a rank reads in an epoch, and their order, which follows from the seed.
+"""Derive from the seed which lines a rank reads in an epoch, and in which order.
 
-An epoch's lines are laid end to end and divided into a contiguous share for each rank; rank r has share
-(r + epoch) mod world. A share is split into parts of `block_lines` lines. An epoch permutes the pieces of a source, and
-each part its lines. If the number of ranks changes, the new ranks divide the rest of the begun epochs: the deal.
+In each epoch, the pieces of a source are permuted and laid end to end. Their lines are divided into one contiguous
+share per rank; rank r reads share (r + epoch) mod world. A share is split into parts of `block_lines` lines, and the
+lines of each part are permuted. If the number of ranks changes, the new ranks divide the unread lines: the deal.
 
 >>> [[(part.start, part.n_lines) for part in parts(10, 3, rank=rank, world=2, epochs=1)] for rank in (0, 1)]
 [[(0, 3), (3, 2)], [(5, 3), (8, 2)]]
@@ -26,7 +26,7 @@ from volt.stream.transforms.line_rng import Place, key
 
 
 class Slice(NamedTuple):
-    """`n_lines` lines of a piece, from line `first` (from 0) on."""
+    """`n_lines` lines of a piece, starting at line `first` (counted from 0)."""
 
     piece: int
     first: int
@@ -34,7 +34,7 @@ class Slice(NamedTuple):
 
 
 def permutation(n: int, *place: Place) -> NDArray[np.int64]:
-    """Return a random order of 0 … n−1, (n,) int64, from raw generator output, which is equal in all NumPy versions."""
+    """Return a random order of 0 … n−1, (n,) int64. It uses raw random bits, which are equal in all NumPy versions."""
     from volt.kernels.columns import shuffle
 
     order = np.arange(n)
@@ -45,7 +45,7 @@ def permutation(n: int, *place: Place) -> NDArray[np.int64]:
 
 
 class EpochLayout(NamedTuple):
-    """The order of an epoch's pieces. firsts: the first line to read in each; ends: where each ends in the epoch."""
+    """The order of an epoch's pieces. firsts: each piece's first line to read; ends: where each ends in the epoch."""
 
     pieces: NDArray[np.int64]
     firsts: NDArray[np.int64]
@@ -66,14 +66,14 @@ def read_order(layout: EpochLayout, *, start: int, n_lines: int) -> tuple[Slice,
 Pick = tuple[int, int]  # outputs first, first + step, first + 2 · step, … of a part
 Span = tuple[int, int]  # lines start … end − 1 of an epoch
 ALL: tuple[Pick, ...] = ((0, 1),)
-_MOST_SHARED = 64  # begun parts whose outputs are dealt out one by one: each rank computes all of them
-_MOST_PICKS = 8  # of a part that is dealt out so; dealing multiplies them
+_MOST_SHARED = 64  # maximum begun parts whose outputs are split between ranks: each rank computes all these parts
+_MOST_PICKS = 8  # maximum picks of a part whose outputs are split; each split may multiply picks
 
 
 class BlockRange(NamedTuple):
-    """A part: lines of an epoch, in its order, that are read, permuted and transformed together.
+    """A part: consecutive lines of an epoch that are read and permuted together.
 
-    picks: the outputs to deliver, as (first, step) pairs; all outputs unless the part was already begun.
+    picks: the outputs to deliver, as (first, step) pairs; all outputs unless some were already delivered.
     """
 
     epoch: int
@@ -91,7 +91,7 @@ class BlockRange(NamedTuple):
         return self.picks != ALL
 
     def chosen(self, n: int) -> NDArray[np.int64]:
-        """Return the indices of the outputs to deliver, of n outputs."""
+        """Return the indices of the outputs to deliver among n outputs."""
         return np.sort(np.concatenate([np.arange(first, n, step) for first, step in self.picks]))
 
     def left(self, offset: int) -> BlockRange:
@@ -110,8 +110,8 @@ def _before(pick: Pick, output: int) -> int:
 class Remains(NamedTuple):
     """The rest of an epoch, for all ranks or for one.
 
-    spans: lines without delivered outputs, rising, disjoint.
-    begun: parts with some outputs delivered, by rising start; their picks are the rest.
+    spans: lines of parts without delivered outputs; rising, disjoint.
+    begun: parts with some outputs delivered, sorted by start; their picks are the remaining outputs.
     """
 
     epoch: int
@@ -120,11 +120,11 @@ class Remains(NamedTuple):
 
     @property
     def n_lines(self) -> int:
-        """Lines without delivered outputs."""
+        """The number of lines in the spans."""
         return sum(end - start for start, end in self.spans)
 
     def share(self, rank: int, world: int) -> Remains:
-        """Return a rank's share. Shares are disjoint, complete, and equal within one line."""
+        """Return a rank's share. The shares are disjoint and complete, and their `n_lines` differ by at most 1."""
         number = (rank + self.epoch) % world
         low, high = number * self.n_lines // world, (number + 1) * self.n_lines // world
         return Remains(self.epoch, tuple(_between(self.spans, low, high)), tuple(_dealt(self.begun, number, world)))
@@ -157,11 +157,11 @@ class Remains(NamedTuple):
         return Remains(self.epoch, (*(((first, end),) if first < end else ()), *rest.spans[1:]), (part.left(offset),))
 
 
-Deal = tuple[Remains, ...]  # the rest of the epochs that had begun, one after the other
+Deal = tuple[Remains, ...]  # the rest of each epoch in progress, in order
 
 
 def _between(spans: Iterable[Span], low: int, high: int) -> Iterator[Span]:
-    """Yield the spans from line `low` to line `high`, counted over all spans in sequence."""
+    """Cut the spans to lines `low` … `high` − 1, counted over all spans in sequence."""
     for start, end in spans:
         first, last = max(low, 0), min(high, end - start)
         if first < last:
@@ -180,12 +180,12 @@ def _dealt(begun: tuple[BlockRange, ...], number: int, world: int) -> Iterator[B
 
 
 def _every(picks: tuple[Pick, ...], number: int, world: int) -> tuple[Pick, ...]:
-    """Return every `world`-th output of each pick; the first one differs from pick to pick."""
+    """Return every `world`-th output of each pick, starting from a different output in each pick."""
     return tuple(sorted((at + step * ((number + i) % world), step * world) for i, (at, step) in enumerate(picks)))
 
 
 def joined(picks: Iterable[Pick]) -> tuple[Pick, ...]:
-    """Merge disjoint picks where they form one pick: (3, 2), (4, 4), (6, 4) → (3, 1)."""
+    """Merge disjoint picks that together form one pick: (3, 2), (4, 4), (6, 4) → (3, 1)."""
     result = set(picks)
     while (more := next(_families(result), None)) is not None:
         result = result - more | {(min(more)[0], min(more)[1] // len(more))}
@@ -193,7 +193,7 @@ def joined(picks: Iterable[Pick]) -> tuple[Pick, ...]:
 
 
 def _families(picks: set[Pick]) -> Iterator[set[Pick]]:
-    """Yield sets of picks that form one pick, coarsest first: m picks of step m · d, whose firsts are d apart."""
+    """Yield sets of picks that together form one pick, largest step first: m picks of step m · d, firsts d apart."""
     for step in sorted({step for _, step in picks}, reverse=True):
         firsts = sorted(first for first, other in picks if other == step)
         for m in (m for m in range(len(firsts), 1, -1) if step % m == 0):
@@ -211,7 +211,7 @@ def parts(
 ) -> Iterator[BlockRange]:  # fmt: skip
     """Yield a rank's parts of a source, epoch after epoch.
 
-    deal: the unread shares of epochs already begun; later epochs are whole.
+    deal: the unread lines of epochs in progress; later epochs are read whole.
     start: (epoch, first line) of the first part. Raises StreamError if the rank has no part there.
     """
     first = 0 if start is None else start[0]
@@ -245,12 +245,12 @@ _NAMES = (
 
 
 def from_environment(environment: Mapping[str, str] | None = None) -> tuple[int, int]:
-    """Return rank and world from the variables of torchrun, MPI or Slurm, or (0, 1).
+    """Return (rank, world) from the environment variables of torchrun, MPI or Slurm; (0, 1) if none is set.
 
-    environment: the variables; by default this process's
+    environment: the variables; by default `os.environ`
 
-    Raises ConfigError if only rank or only world is set, except SLURM_NTASKS or SLURM_PROCID=0, which Slurm sets in
-    all scripts.
+    Raises ConfigError if only the rank or only the world is set. SLURM_NTASKS or SLURM_PROCID=0 alone is ignored,
+    because Slurm sets it in all scripts.
 
     >>> from_environment({}), from_environment({"RANK": "1", "WORLD_SIZE": "2"})
     ((0, 1), (1, 2))
@@ -266,5 +266,5 @@ def from_environment(environment: Mapping[str, str] | None = None) -> tuple[int,
         for one, other in ((rank, world), (world, rank)):
             is_ignored = one == "SLURM_NTASKS" or (one == "SLURM_PROCID" and variables.get(one) == "0")
             if one in variables and not is_ignored:
-                raise ConfigError(f"{one}={variables[one]!r} is set, and {other} is not; set both, or unset it")
+                raise ConfigError(f"{one}={variables[one]!r} is set, but {other} is not; set both, or neither")
     return 0, 1

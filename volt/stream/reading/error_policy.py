@@ -18,7 +18,7 @@ from volt.errors import ConfigError, OutputError, StreamError, shown_path
 from volt.urls import url_of
 
 OnFault = Literal["raise", "skip", "quarantine"]
-MIN_READ = 1000  # lines; max_share is not checked before
+MIN_READ = 1000  # lines to read before max_share is checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ class ErrorPolicy:
 
     on_fault: what to do with an unfit line, or a file that cannot be opened: "raise" stops, "skip" skips and counts it,
         "quarantine" also writes it to a file.
-    quarantine: the file to which unfit lines are appended, as JSON lines with place, reason and text.
+    quarantine: the file to which unfit lines are appended, as JSON lines with `place`, `reason` and `line`.
     max_faults: the maximum number of unfit lines.
-    max_share: the maximum share of unfit lines, once 1,000 lines have been read.
+    max_share: the maximum share of unfit lines, checked once 1,000 lines have been read.
 
     >>> ErrorPolicy("skip", max_faults=1).on_fault
     'skip'
@@ -63,13 +63,13 @@ class ErrorPolicy:
     def __post_init__(self) -> None:
         arguments.choice(self.on_fault, "on_fault", get_args(OnFault))
         if (self.on_fault == "quarantine") != (self.quarantine is not None):
-            raise ConfigError(f"on_fault={self.on_fault!r} needs a quarantine file, and only it; name one")
+            raise ConfigError(f"on_fault={self.on_fault!r}: only 'quarantine' takes a quarantine file, and needs one")
         if self.quarantine is not None:
             arguments.path(self.quarantine, "quarantine")
         most = arguments.whole(self.max_faults or 0, "max_faults")
         if most < 0 or not 0 <= arguments.number(self.max_share or 0, "max_share") <= 1:
             limits = f"max_faults={self.max_faults}, max_share={self.max_share}"
-            raise ConfigError(f"{limits}: give counts, and shares 0 to 1")
+            raise ConfigError(f"{limits}: give a count of 0 or more, and a share from 0 to 1")
 
 
 def kind_of(fault: Fault) -> str:
@@ -80,10 +80,10 @@ def kind_of(fault: Fault) -> str:
 def check_quarantine(path: str) -> None:
     folder = os.path.dirname(os.path.realpath(path))
     problems = {
-        "it is not a file of this machine; name one": url_of(path),
+        "it is a URL; name a local file": url_of(path),
         "it is a folder; name a file": os.path.isdir(path),
-        "no such folder; make the folder, or name another": not os.path.isdir(folder),
-        "permission denied; free it, or name another": not os.access(path if os.path.exists(path) else folder, os.W_OK),
+        "no such folder; create the folder, or name another file": not os.path.isdir(folder),
+        "permission denied; name another file": not os.access(path if os.path.exists(path) else folder, os.W_OK),
     }
     for problem in (problem for problem, is_present in problems.items() if is_present):
         raise OutputError(f"{shown_path(path)}: cannot be appended to: {problem}")
@@ -128,4 +128,4 @@ class FaultCounter:
             with Path(path).open("a", encoding="utf-8") as file:
                 file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
         except OSError as error:
-            raise OutputError(f"{path}: cannot be appended to ({error.strerror or error}); free it") from error
+            raise OutputError(f"{path}: cannot be appended to ({error.strerror or error}); make it writable") from error

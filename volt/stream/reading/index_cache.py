@@ -1,7 +1,7 @@
-"""The cache: a JSON index with a checksum for each indexed file, and a copy of the data of compressed files and tables.
+"""The cache: for each indexed file a JSON index with a checksum; for compressed files and tables also a copy.
 
-An entry belongs to one path, size and modification time, or to one version of a URL. One process writes it, atomically;
-others wait.
+An entry belongs to one path, size and modification time, or to one version of a URL. One process writes an
+entry, atomically; other processes wait.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from volt.urls import bare, is_web, same, url_of
 VERSION = 8
 _INDEX, _COPY, _LOCK = _SUFFIXES = (".json", ".lines.lz4", ".lock")
 _NAME = re.compile(rf"([0-9a-f]{{24}})({'|'.join(map(re.escape, _SUFFIXES))})")
-Identity = tuple[str, int, int, int]  # path, size, and two times of change, of which one cannot be set back
+Identity = tuple[str, int, int, int]  # path, size, modification time, and change time, which users cannot set
 Index = tuple[tuple[Segments, ...], Facts]
 
 
@@ -49,7 +49,7 @@ def cached_index(
 ) -> Index:  # fmt: skip
     """Return the index of a shard, from the cache if its files are unchanged and no line exceeds `max_line`.
 
-    paths: the files; the first one names the entry
+    paths: the files; the entry belongs to the first one
     make: creates the index; its argument is the path for a copy of the pieces
     key: JSON values that the index also depends on
     """
@@ -61,7 +61,7 @@ def cached_index(
     def current() -> Index | None:
         with suppress(StreamError):  # a file or its copy has changed
             if (stored := _stored(entry)) is not None:
-                with suppress(OSError):  # a folder that may only be read can still be used
+                with suppress(OSError):  # a read-only cache can still be used
                     os.utime(entry)
                 facts, records = Facts(**stored["record"]["facts"]), stored["record"]["files"]
                 files = tuple(Segments.of_record(one, path, copy) for one, path in zip(records, paths, strict=True))
@@ -72,7 +72,7 @@ def cached_index(
         return result
     entry.parent.mkdir(parents=True, exist_ok=True)
     with locked(entry.with_suffix(_LOCK)):
-        if (result := current()) is None:  # else another process has just made it
+        if (result := current()) is None:  # else another process has just created it
             result = make(copy)
             record = {"files": [one.record() for one in result[0]], "facts": result[1]._asdict()}
             with write_atomic(entry) as file:
@@ -106,7 +106,7 @@ def locked(path: Path, *, waits: bool = True) -> Iterator[bool]:
                 return
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
-                    break  # else it was swept before it was locked
+                    break  # else another process removed it before it was locked
         yield True
 
 
@@ -121,11 +121,11 @@ def cache_size(cache: Path) -> int:
 def prune(cache: Path, *, days: float = 30) -> int:
     """Remove damaged, unused and outdated entries from a cache folder; return the number of bytes freed.
 
-    days: the time since its last use after which an entry counts as unused
+    days: how long after its last use an entry counts as unused
     """
     freed = 0
     for stem, paths in _entries(cache).items():
-        with suppress(OSError), locked(cache / f"{stem}{_LOCK}", waits=False) as is_ours:  # others may remove it too
+        with suppress(OSError), locked(cache / f"{stem}{_LOCK}", waits=False) as is_ours:  # others may remove it, too
             if is_ours and not _is_wanted(*paths[:2], days=days):
                 freed += sum(size_of(str(path)) or 0 for path in paths)
                 for path in paths:

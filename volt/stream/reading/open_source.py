@@ -37,13 +37,13 @@ from volt.stream.transforms.transform import (
 from volt.stream.transforms.transform import files as files_of
 from volt.urls import bare
 
-CHUNK_LINES = 1 << 10  # per call of Python code; a call costs as much as a hundred light calls
+CHUNK_LINES = 1 << 10  # maximum lines per call of Python code
 
 Growth = tuple[tuple[int, int], ...]
 
 
 def fingerprint(value: object) -> str:
-    """Return 16 hexadecimal digits that depend on JSON values."""
+    """Return a digest of JSON values: 16 hexadecimal digits."""
     return blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
@@ -52,8 +52,8 @@ class OpenSource:
     """A source whose files are indexed; no file stays open between two reads.
 
     faults: files skipped by the error policy.
-    stamps: paths, sizes and times of change of its transforms' files.
-    grown: (epoch, n_lines) pairs: in that epoch, lines were appended to the source, which had n_lines before.
+    stamps: paths, sizes and modification times of its transforms' files.
+    grown: (epoch, n_lines) pairs: during that epoch, lines were appended to the source, which had n_lines lines before.
     """
 
     source: Source
@@ -91,7 +91,7 @@ class OpenSource:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files of the lines, including unreadable files, and of the transforms."""
+        """The files of the lines (unreadable files too), and the files of the transforms."""
         shards = (path for shard in self.shards for path in shard.paths)
         return (*shards, *(fault.path for fault in self.faults), *(path for path, _ in self.stamps))
 
@@ -111,7 +111,7 @@ class OpenSource:
 
     @cached_property
     def permutes_late(self) -> bool:
-        """True if lines are permuted after the transforms, which gives the same result as before them."""
+        """True if lines are permuted after the transforms, with the same result as permuting before them."""
         return self.source.shuffle == "lines" and self.is_compiled and not self.joins_lines
 
     @cached_property
@@ -122,7 +122,7 @@ class OpenSource:
 
     @property
     def fingerprints(self) -> dict[str, object]:
-        """Digests of what the source's lines depend on."""
+        """Values and digests of everything that the source's lines depend on."""
         source = self.source
         return {
             "lines": fingerprint([[shard.facts.digest, shard.n_lines] for shard in self.shards]),
@@ -142,7 +142,7 @@ class OpenSource:
         }
 
     def growing(self, grown: Growth) -> OpenSource:
-        """Return the source including lines appended during its epochs."""
+        """Return the source with `grown`, the record of appended lines."""
         return self if grown == self.grown else replace(self, grown=grown)
 
     def check_files(self) -> None:
@@ -161,7 +161,7 @@ class OpenSource:
         order = np.arange(n_pieces)
         if self.source.shuffle != "none" and n_pieces > 1:
             order = permutation(n_pieces, self.seed, self.name, epoch)
-        cut = int(self.line_starts[n_pieces]) - n_lines  # appended lines of the last of these pieces
+        cut = int(self.line_starts[n_pieces]) - n_lines  # appended lines in the last of these pieces
         sizes = np.concatenate([self.sizes[:n_pieces], [cut], self.sizes[n_pieces:]])
         sizes[n_pieces - 1] -= cut
         pieces = np.concatenate([order, [n_pieces - 1], np.arange(n_pieces, len(self.sizes))])
@@ -170,7 +170,7 @@ class OpenSource:
         return EpochLayout(pieces, firsts, np.cumsum(np.concatenate([sizes[order], sizes[n_pieces:]])))
 
     def place_of(self, origin: int) -> tuple[str, int]:
-        """Return a line's path and its number there, from 1. origin: its number in the source, from 0"""
+        """Return a line's file and its number in that file, from 1. origin: the line's number in the source, from 0"""
         piece = int(np.searchsorted(self.line_starts, origin, side="right")) - 1
         shard, number = self.piece_place(piece)
         return bare(shard.paths[0]), origin - int(self.line_starts[piece - number]) + 1
@@ -246,7 +246,7 @@ def line_order(source: OpenSource, part: BlockRange, n: int) -> NDArray[np.int64
 
 
 def read_part(source: OpenSource, part: BlockRange) -> Batch:
-    """Return the lines of a part, permuted if the source shuffles early."""
+    """Return the lines of a part, permuted if that happens before the transforms."""
     batch = joined([source.lines_of(one) for one in part_slices(source, part)])
     is_early = source.source.shuffle == "lines" and not source.permutes_late
     order = line_order(source, part, len(batch)) if is_early else None

@@ -18,7 +18,7 @@ from volt.files.blocks import read_raw
 from volt.files.remote import look, read_range
 from volt.urls import url_of
 
-Stamp = tuple[int, int]  # size, time of change
+Stamp = tuple[int, int]  # size, modification time
 Packing = Literal["plain", "frames", "whole"]
 
 
@@ -27,7 +27,7 @@ class Segments:
     """The byte positions of a file's pieces.
 
     data_path: the file that contains the pieces: `path` itself, or its split copy.
-    packing: the format of data_path: "plain" text, LZ4 "frames", or "whole", a compressed file read as one piece.
+    packing: the format of data_path: "plain" text, LZ4 "frames", or "whole" for a compressed file read as one piece.
     ends: byte offsets in data_path at which pieces end.
     counts: lines per piece.
     checks: the CRC-32 of each piece, or of its frame.
@@ -42,7 +42,7 @@ class Segments:
     stamp: Stamp
 
     def read(self, piece: int) -> bytes:
-        """Return the bytes of a piece. Raises StreamError if the file is changed or damaged."""
+        """Return the bytes of a piece. Raises StreamError if the file has changed or is damaged."""
         stored = self._stored(piece)
         is_frame = self.packing == "frames"
         if crc32(stored) != self.checks[piece]:
@@ -75,12 +75,12 @@ class Segments:
                 if stamp_of(file.fileno() if file else self.data_path) != self.stamp:
                     raise self.changed()
                 if self.packing == "whole":
-                    return b"".join(read_raw(self.data_path, max_line=None))  # the index knows its longest line
+                    return b"".join(read_raw(self.data_path, max_line=None))  # indexing has checked its lines
                 if file:
                     file.seek(start)
                 data = file.read(size) if file else read_range(self.data_path, start, size)
         except OSError as error:
-            remedy = "it could be when it was indexed: restore it"
+            remedy = "it could be read when it was indexed; restore it"
             raise unreadable(self.data_path, error, kind=StreamError, remedy=remedy) from error
         except CorpusError as error:
             raise StreamError(str(error)) from error
@@ -97,15 +97,15 @@ class Segments:
     def _edited(self, piece: int) -> StreamError:
         first = sum(self.counts[:piece]) + 1
         lines = f"lines {first:,} to {first - 1 + self.counts[piece]:,}"
-        result = f"{lines} are not what was indexed, though its size and time of change are the same"
+        result = f"{lines} have changed since indexing, but its size and modification time have not"
         return StreamError(f"{shown_path(self.path)}: {result}; touch the file, and start the stream anew")
 
 
 def noted(path: str, packing: Packing, cut: Iterable[tuple[bytes, int]], *, copy: Path | None = None) -> Segments:
-    """Index the pieces of a file in one pass, and write each piece to `copy`, if any, as an LZ4 frame.
+    """Index the pieces of a file in one pass, and write each piece to `copy`, if given, as an LZ4 frame.
 
     cut: for each piece its bytes and its number of lines
-    Raises StreamError if the file changes meanwhile.
+    Raises StreamError if the file changes during indexing.
     """
     before, position = stamp_of(path), 0
     ends, counts, checks = list[int](), list[int](), list[int]()

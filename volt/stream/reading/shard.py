@@ -20,7 +20,7 @@ from volt.stream.transforms.column import Column
 from volt.urls import url_of
 
 _TAB, _END = 0x09, 0x0A
-_AGAIN = "which cannot be read again and again; write its text to a file first"
+_AGAIN = "which cannot be read repeatedly; write its text to a file first"
 _KINDS = {
     stat.S_IFDIR: "a folder; name the files in it",
     stat.S_IFIFO: f"a pipe, {_AGAIN}",
@@ -34,9 +34,9 @@ class Facts(NamedTuple):
     """Facts about the lines of a file, or of line-aligned files.
 
     longest: bytes of the longest line.
-    first_tab: the number, from 1, of the first line that contains a tab, or table row that is not one line; 0 for none.
+    first_tab: the number, from 1, of the first line with a tab, or of a table's first shifting line; 0 if none is.
     digest: the digest of all lines, whatever the compression.
-    is_utf8: all lines are known to be UTF-8.
+    is_utf8: True if all lines are known to be UTF-8.
     dtype: the number type of a file of ids.
     """
 
@@ -61,12 +61,12 @@ class Shard(ABC):
     names: tuple[str, ...] = ()
 
     def digests_of(self, n_lines: int) -> tuple[str, ...]:
-        """Return the possible digests of the first lines; () if unknown."""
+        """Return the possible digests of the first `n_lines` lines; () if unknown."""
         return ()
 
     @abstractmethod
     def read(self, piece: int) -> tuple[Column, ...]:
-        """Return the lines of a segment. Raises StreamError if a file has changed."""
+        """Return the lines of a piece. Raises StreamError if a file has changed."""
 
     def check_unchanged(self) -> None:
         for file in self.files:
@@ -97,7 +97,7 @@ class Shard(ABC):
 
 @contextmanager
 def as_stream_errors(path: str) -> Iterator[None]:
-    """Check a file, and convert the errors of reading it."""
+    """Check a file first; convert errors in the context to StreamError."""
     try:
         check_is_file(path)
         yield
@@ -109,7 +109,7 @@ def as_stream_errors(path: str) -> Iterator[None]:
 
 
 def shifting_lines(columns: Sequence[Column]) -> dict[int, str]:
-    """Return line index → problem, for lines with a value that would add a field or a line."""
+    """Return line index → problem, for lines whose fields shift: a value has a tab or line feed, or is missing."""
     result = dict[int, str]()
     for field, column in enumerate(columns, 1):
         for row, byte in () if column.is_ids else _breaks(column):
@@ -129,7 +129,7 @@ def _breaks(column: Column) -> Iterator[tuple[int, int]]:
 
 
 def check_is_file(path: str) -> None:
-    """Raise StreamError unless a path is a regular file; "-" is standard input."""
+    """Raise StreamError if a path is not a regular file, or is "-" for standard input."""
     if path == "-" and not os.path.lexists(path):
         raise StreamError(f"-: is standard input, {_AGAIN}")
     try:

@@ -1,7 +1,7 @@
 """A path, a table with its columns, or a pair of paths → a shard: text, ids, a table, or parallel files.
 
 Parallel files are split at the same line numbers; line i of the shard has a field from line i of each file.
-Indexed ids (.bin and .idx) become one column of ids; the file's number type does not change columns or digests.
+Indexed ids (.bin and .idx) become one column of ids; the file's number type does not affect columns or digests.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def bin_of(path: str) -> str:
 
 
 def bins_of(paths: Iterable[str]) -> list[str]:
-    """Return each path as `bin_of` does; an .idx whose .bin is among the paths is omitted."""
+    """Apply `bin_of` to each path; omit an .idx file whose .bin file is among the paths."""
     named = list(paths)
     bins = {path for path in named if path.endswith(BIN)}
     return [bin_of(path) for path in named if not (path.endswith(IDX) and bin_of(path) in bins)]
@@ -157,7 +157,6 @@ class _Scan:
         self.values, self.sizes = blake2b(digest_size=16), blake2b(digest_size=16)
 
     def at(self, spans: list[tuple[int, int]]) -> Iterator[tuple[bytes, int]]:
-        """Yield each piece's bytes and number of sentences."""
         for first, last in spans:
             ids, offsets = self.ids.span(first, last)
             self._check(ids, offsets, first)
@@ -181,11 +180,11 @@ class _Scan:
         if wrong.any():
             place = int(np.argmax(wrong))
             line = first + int(np.searchsorted(offsets, place, side="right"))
-            problem = f"id {int(ids[place]):,} is beyond 32 bits; name data of a vocabulary"
+            problem = f"id {int(ids[place]):,} does not fit in 32 bits; name data with ids of a vocabulary"
             raise CorpusError(f"{shown_path(self.path)}:{line}: {problem}")
 
 
-# ISO 639-1, and of the codes of three letters those that corpora are named by
+# ISO 639-1 codes, and three-letter codes that are common in the names of corpora
 _LISTED = """
 aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz ee el en eo
 es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie ig ii ik io is it iu ja jv ka kg
@@ -205,7 +204,7 @@ _WHOLE = (".tsv", ".jsonl", ".ndjson", ".parquet")  # files whose lines have bot
 def probable_pairs(paths: Sequence[str]) -> list[tuple[str, str]]:
     """Return pairs of paths that differ only in a language code. If more than two match, pair each with the next.
 
-    Tables are ignored, because their lines have all fields; so are codes of two languages (`de-en`).
+    Tables are ignored, because their lines have all fields. A language pair (`de-en`) does not count as a code.
 
     >>> probable_pairs(["train.en.gz", "train.de", "x.de-en.de", "x.de-en.en", "zh-CN/t.txt", "pt_BR/t.txt"])
     [('train.en.gz', 'train.de'), ('x.de-en.de', 'x.de-en.en'), ('zh-CN/t.txt', 'pt_BR/t.txt')]
@@ -224,7 +223,7 @@ def _shapes(path: str) -> Iterator[tuple[str, str]]:
     for place, result in enumerate(codes):
         neighbours = (*codes[max(0, place - 1) : place], *codes[place + 1 : place + 2])
         gaps = {name[min(result.end(), one.end()) : max(result.start(), one.start())] for one in neighbours}
-        if not name.endswith(_WHOLE) and not gaps & {"-", "_"}:  # else it is half of a code of two languages
+        if not name.endswith(_WHOLE) and not gaps & {"-", "_"}:  # else the code is half of a language pair
             yield f"{name[: result.start()]}\0{name[result.end() :]}", result[0]
 
 

@@ -24,9 +24,9 @@ from volt.stream.transforms.transform import Transform, max_copies
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """Conditions of a fit line.
+    """Conditions that lines must meet.
 
-    min_fields, max_fields: limits of the number of fields.
+    min_fields, max_fields: limits on the number of fields.
     max_chars: maximum number of characters.
     blank: allow lines without text.
 
@@ -46,7 +46,7 @@ class Checks:
                 arguments.whole(value, name, low=0)
         if self.max_fields is not None and self.max_fields < max(1, self.min_fields):
             limits = f"min_fields={self.min_fields}, max_fields={self.max_fields}"
-            raise ConfigError(f"{limits}: no line can have that many fields; change one")
+            raise ConfigError(f"{limits}: no line can meet both limits; change one")
 
     @property
     def any(self) -> bool:
@@ -100,7 +100,7 @@ SPLIT_LINES = 1 << 13
 
 Shuffle = Literal["lines", "outputs", "none"]
 _PATHS = "give a tuple of one path or more, such as ('train.tsv.gz',)"
-_STEPS = "give a tuple of transforms, such as (Lower(fields=(1,)),), of volt.stream.transforms"
+_STEPS = "give a tuple of transforms from volt.stream.transforms, such as (Lower(fields=(1,)),)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +108,18 @@ class Source:
     """The lines that a stream reads under one name.
 
     name: the name in states, errors and summaries.
-    paths: files (.tsv or text, plain or compressed; NAME.bin of indexed ids, or NAME), folders, globs.
+    paths: files (.tsv or text, plain or compressed; NAME.bin or NAME for indexed ids), folders, globs.
     weight: the weight in the mixture, a number or a `Schedule`.
     transforms: the transforms applied to each block, in this order.
-    block_lines, block_bytes: a block's maximum number of lines, and of bytes on average.
+    block_lines, block_bytes: the maximum number of lines in a block, and of bytes in an average block.
     split_lines: lines per piece, the unit that an epoch permutes; None keeps files whole.
-    shuffle: "lines" permutes the lines of a block before its transforms; "outputs" after them, for transforms that join
-        consecutive lines; "none" reads the files in order.
+    shuffle: "lines" permutes the lines of a block before its transforms; "outputs" permutes after them, for transforms
+        that join consecutive lines; "none" reads the files in order.
     epochs: how often to read the source; None for no end.
-    checks: requirements of lines.
+    checks: conditions that lines must meet.
     max_line: the maximum number of bytes of a line; a file that exceeds it is unreadable. None for no limit.
-    names: the fields' names; paths are then line-aligned files, one for each field, pair after pair, or tables with
-        `keys`.
+    names: the fields' names; `paths` then lists line-aligned files, one for each field in turn (src, tgt, src, tgt);
+        with `keys`, it lists tables.
     keys: for each name, the JSON key or column name in the tables.
 
     >>> Source("digits", ["digits.tsv"], split_lines=2)
@@ -164,21 +164,21 @@ class Source:
             f"paths is empty; {_PATHS}": not paths,
             f"its transforms turn one line into more than {MOST_COPIES:,} lines; remove or lower some `repeat`":
                 max_copies(steps) > MOST_COPIES,
-            f"{n_names} names and {n_paths} paths; give files for each field, or keys of tables":
+            f"{n_names} names and {n_paths} paths; give one file for each field, or keys of tables":
                 n_names and not n_keys and n_paths % n_names,
-            f"{n_names} names and {n_keys} keys; give as many": n_keys and n_keys != n_names,
+            f"{n_names} names and {n_keys} keys; give one key for each name": n_keys and n_keys != n_names,
             "every weight of its schedule is 0; give one above 0, or remove it": not any(weights),
         }  # fmt: skip
         for problem in (problem for problem, is_present in problems.items() if is_present):
             raise ConfigError(f"source {self.name!r}: {problem}")
-        arguments.instance(self.checks, Checks, "checks", remedy="give volt.stream.Checks(min_fields=2), say")
+        arguments.instance(self.checks, Checks, "checks", remedy="give volt.stream.Checks: Checks(min_fields=2)")
         message = tuple(arguments.path(path, f"paths[{place}]") for place, path in enumerate(paths))
         for name, value in (("paths", message), ("transforms", tuple(steps))):
-            object.__setattr__(self, name, value)  # a frozen dataclass takes lists as what was meant in no other way
+            object.__setattr__(self, name, value)  # the only way to set fields of a frozen dataclass
         check_weight(self.weight, self.name)
         checked_max_line(self.max_line)
 
 
 def check_names(names: Sequence[str]) -> None:
     if not names or len(set(names)) != len(names):
-        raise ConfigError(f"sources {list(names)}: a stream needs one or more, with distinct names")
+        raise ConfigError(f"sources {list(names)}: a stream needs one or more sources, with distinct names")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-_MOST_NAMED = 20  # columns that an error lists
+_MOST_NAMED = 20  # maximum columns in an error
 
 
 def column_of(table: pyarrow.Table, path: str) -> pyarrow.Array:
@@ -51,7 +51,7 @@ def column_of(table: pyarrow.Table, path: str) -> pyarrow.Array:
     if name not in table.schema.names:
         raise StreamError(f"no column {quoted(name)}; there are {listed(table.schema.names)}")
     if table.schema.names.count(name) > 1:
-        raise StreamError(f"column {quoted(name)} comes {table.schema.names.count(name)} times; write it once")
+        raise StreamError(f"column {quoted(name)} occurs {table.schema.names.count(name)} times; write it once")
     result = table.column(name)
     for part in inner:
         if not pa.types.is_struct(result.type) or result.type.get_field_index(part) < 0:
@@ -123,7 +123,7 @@ def _column(table: pyarrow.Table, column: str, path: str, n_before: int = 0) -> 
 
 
 def _is_unfit(table: pyarrow.Table, column: str, row: int) -> bool:
-    """Check whether a row, or one before it, is unfit."""
+    """Check whether a row, or any row before it, is unfit."""
     import pyarrow as pa
 
     try:
@@ -133,7 +133,7 @@ def _is_unfit(table: pyarrow.Table, column: str, row: int) -> bool:
     return False
 
 
-_MOST_LINES = 1 << 17  # of a batch, where none is named
+_MOST_LINES = 1 << 17  # of a batch if n is None
 _OPEN, _CLOSE = b"{}"
 _MISSING = object()
 
@@ -153,7 +153,7 @@ def json_rows(path: str, keys: Sequence[str], *, n: int | None, max_line: int | 
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
             lines = list(enumerate(split_lines(data)))
             problems = ((number, find(line, keys, are_ids)) for find in (_problem, _refusal) for number, line in lines)
-            number, problem = next(filter(itemgetter(1), problems), (0, f"no JSON lines ({error})"))
+            number, problem = next(filter(itemgetter(1), problems), (0, f"not JSON lines ({error})"))
             raise StreamError(f"{shown_path(path)}:{first_line + number}: {problem}") from error
         except StreamError as error:
             raise StreamError(f"{shown_path(path)}: {error}") from error
@@ -199,7 +199,7 @@ def _are_braced(data: bytes) -> bool:
 
 
 def _kinds(data: bytes, keys: Sequence[str]) -> dict[str, bool | None]:
-    """Return for each key whether its first value that is not null is a list; None if all are null."""
+    """Return key → True if its first non-null value is a list; None if all its values are null."""
     result = dict[str, bool | None]()
     for line in split_lines(data) if keys else ():
         with suppress(ValueError, RecursionError):
@@ -226,7 +226,7 @@ def _refusal(line: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None
     try:
         _columns(line, 1, keys, are_ids)
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-        return f"no JSON line ({str(error).removesuffix(' in row 0')}); fix it"
+        return f"not a JSON line ({str(error).removesuffix(' in row 0')}); fix it"
     return ""
 
 
@@ -236,15 +236,15 @@ def _problem(line: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None
     except UnicodeDecodeError:
         return "not UTF-8; convert the file"
     except (ValueError, RecursionError) as error:
-        return f"no JSON ({error}); fix the line"
+        return f"not JSON ({error}); fix the line"
     if not isinstance(row, dict):
-        return 'no JSON object, such as {"src": "ein Haus"}; fix the line'
+        return 'not a JSON object, such as {"src": "ein Haus"}; fix the line'
     for key in keys:
         if (barred := _barred(row, key)) is not None:
             return f"{quoted(barred)} is not an object, so {quoted(key)} does not exist; fix the line"
         value = _value(row, key)
         if value is not None and not (_is_ids(value) if are_ids.get(key) else _is_text(value)):
-            wanted = "a list of whole numbers, as its first value is" if are_ids.get(key) else "text"
+            wanted = "a list of whole numbers like its first value" if are_ids.get(key) else "text"
             remedy = "name keys of texts, or of lists of whole numbers"
             return f"{quoted(key)} is {quoted(json.dumps(value))}, which is not {wanted}; {remedy}"
     return ""

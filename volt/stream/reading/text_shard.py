@@ -1,6 +1,6 @@
 r"""A text file, plain or compressed → pieces of `split_lines` whole lines, which are views into the bytes of the file.
 
-Lines end at "\n" alone; a "\r" before it, or at the end of the file, is dropped, and so is a byte order mark.
+Only "\n" ends a line. A "\r" before it or at the end of the file is dropped, and so is an initial byte order mark.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class TextShard(Shard):
 
 
 def lines_of(data: bytes, *, is_first: bool) -> Column:
-    """Split bytes into lines, as views. is_first: the bytes are the start of a file"""
+    """Split bytes into lines, as views. is_first: True if the bytes start a file"""
     text = np.frombuffer(data, np.uint8)
     ends = line_ends_of(text)
     first = len(BYTE_ORDER_MARK) * (is_first and data.startswith(BYTE_ORDER_MARK))
@@ -84,9 +84,9 @@ def open_text(
     with as_stream_errors(path):
         head, url = read_start(path, 8), url_of(path)
         if head.startswith(PARQUET):
-            raise StreamError(f"{shown_path(path)}: is a Parquet file; name its columns by `fields`")
+            raise StreamError(f"{shown_path(path)}: is a Parquet file; name its columns with `fields`")
         packing: Packing = "frames" if split_lines else "whole"
-        if find_decoder(head) is None and (url is None or has_ranges(url)):  # some servers know whole files only
+        if find_decoder(head) is None and (url is None or has_ranges(url)):  # some servers send only whole files
             packing = "plain"
 
         def make(copy: Path | None = None) -> Index:
@@ -100,7 +100,7 @@ def open_text(
 
 
 class TextScan:
-    """Facts about a file, collected while its text is read. first_bad: the first line that is not UTF-8; 0 for none"""
+    """Facts about a file, collected while its text is read. first_bad: the first line that is not UTF-8, or 0"""
 
     def __init__(self) -> None:
         self.n_lines = self.n_bytes = self.longest = self.first_bad = self.first_tab = 0
@@ -136,10 +136,10 @@ class LineCutter:
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self._blocks, self._block, self._start = blocks, b"", 0
-        self._ends, self._line = np.zeros(0, np.int64), 0  # of the lines in the block; the next one
+        self._ends, self._line = np.zeros(0, np.int64), 0  # ends of the lines in the block; the next line
 
     def cut(self, n: int) -> Generator[bytes, None, int]:
-        """Yield the next n lines in segments; return how many of them are missing at the end."""
+        """Yield the next n lines in segments; return how many are missing if the blocks end early."""
         while n:
             if self._line == len(self._ends):
                 if (block := next(self._blocks, None)) is None:

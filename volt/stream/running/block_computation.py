@@ -1,8 +1,8 @@
-"""`compute_block`: a chunk of a source → its lines after all transforms, a pure function that any worker can compute.
+"""`compute_block`: a pure function, which any worker can run: a chunk of a source → its lines after all transforms.
 
     lines of the part → permute → valid UTF-8 → the rows of the chunk → checks → transform 0 → … → bytes
 
-A chunk is the lines of a part that are transformed together. Unfit lines are removed and recorded as `Fault`s.
+A chunk consists of lines of a part that are transformed together. Unfit lines are removed and recorded as `Fault`s.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import LineFault, Transform, joins_lines
 from volt.stream.transforms.user_file import traceback_of
 
-SMALL = 1 << 16  # bytes of a source whose transformed lines are cached between epochs
-FIRST = 1 << 4  # lines of the first chunk; each that follows has twice as many, until they are full
+SMALL = 1 << 16  # maximum bytes of a source whose transformed lines are cached between epochs
+FIRST = 1 << 4  # lines of the first chunk; each later chunk has twice as many, up to the maximum
 
 
 class Address(NamedTuple):
@@ -43,7 +43,7 @@ class Address(NamedTuple):
 
 
 def most_of(source: OpenSource, part: BlockRange) -> int:
-    """Return the number of rows of a full chunk. A part whose reading had begun is one chunk."""
+    """Return the number of rows of a full chunk. A part that other ranks have begun is a single chunk."""
     return part.n_lines if part.is_begun else source.chunk_lines
 
 
@@ -54,7 +54,7 @@ def rows_of(chunk: int, *, n_lines: int, most: int) -> tuple[int, int]:
 
 
 def _start(chunk: int, most: int) -> int:
-    growing = max(0, (most // FIRST).bit_length() - 1)  # how many chunks are not full
+    growing = max(0, (most // FIRST).bit_length() - 1)  # the number of chunks below full size
     return FIRST * ((1 << min(chunk, growing)) - 1) + most * max(0, chunk - growing)
 
 
@@ -99,22 +99,22 @@ def _lines(batch: Batch) -> Iterator[bytes]:
         yield data[start : end - 1].tobytes()
 
 
-N_SAMPLED = 256  # lines of a block whose fields are counted
+N_SAMPLED = 256  # maximum lines of a block whose fields are counted
 Form = Literal["lines", "columns"]  # the content of blocks
 _NO_LINES = np.zeros(0, np.uint8), np.zeros(0, np.int64)
 Step = tuple[str, Batch, Batch]  # name, lines before and after it
 _MISTAKES = re.compile(r": (TypeError|NameError|AttributeError|UnboundLocalError|ImportError|ModuleNotFoundError): ")
-_MANY = 8  # lines; an error of this kind in so many lines, and in all, is a mistake in the program
+_MANY = 8  # lines; if all lines of a block, at least so many, fail with one such error, the program has a bug
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComputedBlock:
     """A chunk after all transforms.
 
-    data, ends: lines with their line ends, and (n_lines,) where each ends in data; empty if batch contains the lines.
+    data, ends: the lines with line ends, and (n_lines,) the end of each in `data`; empty if `batch` contains the lines.
     n_read: lines read to compute the chunk.
-    error: raised when the stream reaches this block.
-    fields: number of fields → number of lines that have it, among the first 256.
+    error: the message of an error to raise when the stream reaches this block.
+    fields: number of fields → number of such lines among the first 256.
     """
 
     data: NDArray[np.uint8]
@@ -135,10 +135,10 @@ class _Run:
     source: OpenSource
     address: Address
     keep_text: bool = False
-    steps: list[Step] | None = None  # records, if not None, the steps
+    steps: list[Step] | None = None  # if not None, collects the steps
     on_step: Callable[[int], object] | None = None
     faults: list[Fault] = field(default_factory=list)
-    draws: list[str] | None = None  # records, if not None, that a step draws random numbers
+    draws: list[str] | None = None  # if not None, collects each use of random numbers
 
     def rng(self, position: int) -> LineRng:
         rng = LineRng.of(self.source.seed, self.source.name, self.address.part.epoch, position)
@@ -164,12 +164,12 @@ def compute_block(
     source: OpenSource, address: Address, policy: ErrorPolicy, on_step: Callable[[int], object] | None = None, *,
     form: Form = "lines",
 ) -> ComputedBlock:  # fmt: skip
-    """Return a chunk, with its faults and error. on_step: called with each transform's position before it runs"""
+    """Return a chunk, with its faults and error. on_step: called with a transform's position before it runs"""
     run = _Run(source, address, keep_text=policy.on_fault == "quarantine", on_step=on_step)
     try:
         batch, n_read = transformed(run)
         data, ends = batch.packed() if form == "lines" else _NO_LINES
-        source.check_files()  # after the block, so that its files are those that were opened
+        source.check_files()  # last, to detect files that changed during the computation
     except VoltError as error:
         return ComputedBlock(frozen(_NO_LINES[0]), _NO_LINES[1], 0, error=str(error))
     sample = batch if len(batch) <= N_SAMPLED else batch.take(np.arange(N_SAMPLED))
@@ -183,7 +183,7 @@ def compute_block(
 
 
 class Traced(NamedTuple):
-    """A chunk before, between and after its steps (name, input, output)."""
+    """A chunk before its steps, around each step (name, input, output), and after all steps."""
 
     raw: Batch
     steps: list[Step]
@@ -249,7 +249,7 @@ def _unordered(run: _Run) -> tuple[Batch, NDArray[np.int64]]:
 
 
 def _of_any_epoch(source: OpenSource, run: _Run) -> tuple[Batch, NDArray[np.int64], tuple[Fault, ...]] | None:
-    """Return all lines of an epoch after all steps, and the faults; None if a step draws random numbers."""
+    """Return an epoch's lines after all steps, the origins read, and faults; None if a step draws random numbers."""
     trial = _Run(source, run.address, run.keep_text, draws=[])
     batch, read = _unordered(trial)
     return None if trial.draws else (batch.compact(), read, tuple(trial.faults))
@@ -275,7 +275,7 @@ def _step(run: _Run, position: int, transform: Transform, batch: Batch) -> Batch
             result, reasons = None, _failing_lines(run, position, transform, batch)
             if not reasons:
                 trace = traceback_of(error) or "".join(traceback.format_exception(error)).rstrip()
-                problem = f"{_where(run, transform)} failed on the block, but on no line alone"
+                problem = f"{_where(run, transform)} fails on the block, but not on any of its lines alone"
                 raise StreamError(f"{problem}:\n{trace}") from error
         _refuse_mistake(run, transform, batch, reasons)
         batch = run.without(batch, reasons)
@@ -313,7 +313,7 @@ def _failing_lines(run: _Run, position: int, transform: Transform, batch: Batch)
 
 
 def _refuse_mistake(run: _Run, transform: Transform, batch: Batch, reasons: dict[int, str]) -> None:
-    """Raise StreamError if every line fails with the same error, which is then a bug in the user's code."""
+    """Raise StreamError if every line fails with the same type of error: the user's code then has a bug."""
     if len(reasons) < max(_MANY, len(batch)):
         return
     kinds = {match[1] if (match := _MISTAKES.search(reason)) else "" for reason in reasons.values()}

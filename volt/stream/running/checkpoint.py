@@ -45,9 +45,9 @@ def differences(stored: Mapping[str, Any], current: Mapping[str, Any], *, at: st
 def refuse_difference(
     stored: Mapping[str, Any], current: Mapping[str, Any], *, accept: Collection[str] = (), grown: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """Return the accepted differences from a state's configuration; raise StreamError for others.
+    """Return the kinds of accepted differences from a state's configuration; raise StreamError for other differences.
 
-    accept: "weights", "sources" (added ones), "data" (appended lines)
+    accept: "weights", "sources" (added sources), "data" (appended lines)
     grown: names of the sources with appended lines
     """
     for name in arguments.several(accept, "accept", one="did you mean ['weights']?"):
@@ -100,7 +100,7 @@ def grown_by(state: State, grown: Mapping[str, tuple[int, int]]) -> State:
 
 def _grown(cursor: Cursor, before: int, now: int) -> Cursor:
     if not cursor.lines and not cursor.deal:
-        return cursor  # nothing was read, so all lines are alike
+        return cursor  # nothing was read yet, so appended lines need no special order
     deal = cursor.deal or (Remains(cursor.epoch, ((0, before),)),)
     last = deal[-1]._replace(spans=(*deal[-1].spans, (before, now)))
     return replace(cursor, deal=(*deal[:-1], last), grown=(*cursor.grown, (last.epoch, before)))
@@ -140,9 +140,9 @@ def load_state(path: str | Path) -> dict[str, Any]:
     try:
         stored = json.loads(read_bytes(path, kind=StreamError, most=_MOST))
     except (ValueError, RecursionError) as error:
-        raise StreamError(f"{place}: not JSON ({error}); take a file that a stream has written") from error
+        raise StreamError(f"{place}: not JSON ({error}); give a file that a stream has written") from error
     if not isinstance(stored, dict):
-        raise StreamError(f"{place}: not a state of a stream; take a file that a stream has written")
+        raise StreamError(f"{place}: not a state of a stream; give a file that a stream has written")
     try:
         State.from_json(stored)
     except StreamError as error:
@@ -160,4 +160,4 @@ def check_own(path: str | Path, rank: int, world: int) -> None:
         return
     if stored.get("world") == world and stored.get("rank", rank) != rank:
         owner = f"is the state of rank {stored['rank']} of {world}, but this is rank {rank}"
-        raise StreamError(f"{shown_path(path)}: {owner}; give each rank a file of its own, or remove this one")
+        raise StreamError(f"{shown_path(path)}: {owner}; give each rank its own file, or remove this one")

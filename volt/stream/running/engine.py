@@ -1,9 +1,9 @@
 """`Engine`: the position of a stream, and the number of lines that it can deliver next.
 
     turns     a b a a b a …    the mixture plans which source gives each of the next lines
-    openings  a₀ b₀     a₁     block a₁ is opened for the first line after those of a₀
+    openings  a₀ b₀     a₁     block a₁ is opened when block a₀ has no lines left
 
-Delivered lines are counted when more are requested. The state, and the blocks opened, advance at that time.
+Delivered lines are counted when the next lines are requested; only then do the state and the open blocks advance.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from volt.stream.running.summary import VirtualEpoch, epoch_lines, virtual_epoch
 
 Ends = Literal["stop", "drop"]
 WINDOW = 1 << 16  # turns planned at a time
-_FEW = 1 << 13  # turns left at which more are planned
-_PATIENCE = 0.05  # seconds that blocks may be loaded for later lines while the next line waits
-_AHEAD = 2  # blocks that are requested ahead for each worker
+_FEW = 1 << 13  # plan more turns when fewer are left
+_PATIENCE = 0.05  # seconds of loading blocks for later lines, before the next line is delivered
+_AHEAD = 2  # blocks to request ahead for each worker
 
 
 class Engine:
@@ -56,8 +56,8 @@ class Engine:
         self._mixture = Mixture(self._weights())
         self._form: Form = "lines"  # the content of blocks computed from now on
         self._blocks: Prefetcher | None = None  # None until a block is needed
-        self._pid = os.getpid()  # of the process that started the workers
-        self._n_recalled, self._run = recall, 0  # the run counts what makes iterators stale
+        self._pid = os.getpid()  # the process that started the workers
+        self._n_recalled, self._run = recall, 0  # a new run makes earlier iterators stale
         self._lock = threading.RLock()  # for threads that read the stream
         self._stand_at(State(0, {}, configuration))
 
@@ -67,14 +67,14 @@ class Engine:
 
     @property
     def epoch_lines(self) -> int | None:
-        """The lines of a virtual epoch of endless sources, all ranks together. For a single source, its own lines.
+        """The number of lines in a virtual epoch, for all ranks together; for a single source, its number of lines.
 
-        None if weights change, or if one of several sources ends. Dropped lines count too.
+        None if weights change, or if one of several sources ends. Lines that transforms drop count too.
         """
         return epoch_lines(self.sources)
 
     def passes(self) -> VirtualEpoch | None:
-        """Return the virtual epoch of the last line, if any. Epochs count from the last change of weights or ranks."""
+        """Return the last line's virtual epoch; None if there is none. New weights or ranks restart the numbering."""
         if (n_lines := self.epoch_lines) is None:
             return None
         with self._lock:
@@ -105,14 +105,14 @@ class Engine:
         self._run += 1
         self._fields, self._first, self._started = Counter[int](), state.n, 0.0
         self._recall = StateHistory(self._n_recalled, n_sources=len(names))
-        self._last = dict[int, Opening]()  # the block that each source's last line came from
+        self._last = dict[int, Opening]()  # source → the block of its last line
         self._empty()
 
     def _empty(self) -> None:
         settled = self._settled
         self._buffers = [SourceBuffer(name, cursor) for name, cursor in settled.cursors.items()]
         self._openings = list[Opening]()
-        self._failure: tuple[int, VoltError] | None = None  # an error met ahead, and the line before which it is raised
+        self._failure: tuple[int, VoltError] | None = None  # a later block's error; the line before which to raise it
         self._tally = FaultCounter(self.policy, settled.n_read, settled.n_faults, Counter(settled.reasons))
 
     def _state(self, n: int | None = None) -> State:
@@ -146,7 +146,7 @@ class Engine:
         if form not in (None, self._form):
             self._release()
             self._form = form
-        if self._blocks is not None and self._pid != os.getpid():  # a fork has no workers
+        if self._blocks is not None and self._pid != os.getpid():  # a forked process has no workers
             self._release()
         self._settle()
         self._run += 1
@@ -169,7 +169,7 @@ class Engine:
         return None
 
     def _fill(self, turns: Longs) -> int:
-        """Load the blocks of these turns, and later ones while that is fast; return how many turns they cover."""
+        """Load the first turn's block, and later blocks while that is fast; return the number of turns covered."""
         n, buffers = self._settled.n, self._buffers
         if self._failure is not None:
             at, error = self._failure
@@ -199,7 +199,7 @@ class Engine:
         return len(turns)
 
     def _load(self, source: int, n: int) -> bool:
-        """Load the next block of a source for line n. Return False if the source has ended or the block waits."""
+        """Load the next block of a source for line n. Return False if the source has ended or the block must wait."""
         buffer, is_next = self._buffers[source], n == self._settled.n
         if buffer.has_ended or (buffer.waiting and not is_next):
             return False
@@ -220,12 +220,12 @@ class Engine:
             raise StreamError(block.error)
         opening = buffer.load(address, block, source=source, n=n)
         self._openings.append(opening)
-        if not opening.counts.n_read and not opening.counts.reasons:  # the state has counted them
+        if not opening.counts.n_read and not opening.counts.reasons:  # the state already counts its lines
             return True
         self._fields.update(block.fields)
         try:
             self._tally.charge(n_read=opening.counts.n_read, faults=block.faults)
-            most_empty = 2 * self.sources[source].n_lines  # an epoch's first line may pass, and the next epoch's last
+            most_empty = 2 * self.sources[source].n_lines  # from an epoch's first line to the next epoch's last
             if buffer.n_empty >= most_empty:
                 raise self._nothing_passes(buffer.name)
         except VoltError as error:
@@ -241,7 +241,7 @@ class Engine:
             return StreamError(f"{message}; loosen its filters")
         [(reason, n)] = tally.reasons.most_common(1)
         unfit = f"{tally.n_faults:,} of {counted(tally.n_read, 'line')} that the stream has read are unfit"
-        fix = "fix them, or the step that refuses them"
+        fix = "fix the lines, or the step that refuses them"
         return StreamError(f"{message}; {unfit}, {n:,} of them for {quoted(reason)}; {fix}")
 
     def _end(self, source: int) -> None:
@@ -274,7 +274,7 @@ class Engine:
         ]
         compiled = [source.is_compiled for source in self.sources]
         n_workers = self.n_workers or int(self.time_limit is not None and not all(compiled))
-        pools = dict[bool, Pool]()  # by whether transforms are compiled: Python code would block threads
+        pools = dict[bool, Pool]()  # keys: are all transforms compiled? Python code would block threads
         compute = partial(computed, sources=self.sources, policy=self.policy, form=self._form)
         if not n_workers:
             pools = dict.fromkeys((True, False), ThisThread(compute))
@@ -331,20 +331,20 @@ def addresses(source: OpenSource, cursor: Cursor, *, rank: int, world: int) -> I
             yield Address(part, chunk)
 
 
-_MOST_CURSORS = 1 << 13  # in all states that are retained: some 200 bytes each
-_MOST_OPENINGS = 1 << 14  # in all runs, some 500 bytes each
-_RUN_OPENINGS = 1 << 8  # in one run; each call of `at` reads all openings of a run
+_MOST_CURSORS = 1 << 13  # cursors in all retained states, about 200 bytes each
+_MOST_OPENINGS = 1 << 14  # openings in all runs, about 500 bytes each
+_RUN_OPENINGS = 1 << 8  # openings in one run; `at` reads all openings of a run
 
 
 @dataclass(slots=True)
 class _Run:
     state: State
-    turns: bytearray  # of unsigned integers that are as small as the number of sources allows
+    turns: bytearray  # unsigned integers, as small as the number of sources allows
     openings: list[Opening]
 
 
 class StateHistory:
-    """The sources of the last `n_lines` lines, and the states to count from."""
+    """The source of each of the last `n_lines` lines, and earlier states from which later states are computed."""
 
     def __init__(self, n_lines: int, *, n_sources: int) -> None:
         self._n_lines, self._n_openings = n_lines, 0
@@ -369,10 +369,10 @@ class StateHistory:
             self._n_openings -= len(self._runs.popleft().openings)
 
     def at(self, sample: int, *, n: int) -> State:
-        """Return the state after the first `sample` of n lines. Raises StreamError if it is no longer stored."""
+        """Return the state after `sample` of n delivered lines. Raises StreamError if it is no longer stored."""
         for run in reversed(self._runs if n - sample <= self._n_lines else ()):
             first, n_turns = run.state.n, len(run.turns) // self._kind.itemsize
             if first < sample <= first + n_turns or (first == sample and run is self._runs[0]):
                 return advanced(run.state, np.frombuffer(bytes(run.turns), self._kind, sample - first), run.openings)
         oldest = max(self._runs[0].state.n, n - self._n_lines) if self._runs else n
-        raise StreamError(f"line {sample} is not within the lines {oldest} to {n} that can be recalled; raise recall")
+        raise StreamError(f"line {sample} cannot be recalled; give a line from {oldest} to {n}, or raise recall")

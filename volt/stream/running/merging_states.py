@@ -1,7 +1,7 @@
 """Resharding: the states of all ranks of a run → one state, from which any number of ranks resume.
 
-For each source, the unread lines of all begun epochs become a deal (volt.stream.reading.distributed_sampler). The new
-ranks divide the deal, and the counts, among themselves.
+For each source, the unread lines of all epochs in progress become a deal (volt.stream.reading.distributed_sampler).
+The new ranks divide the deal, and the counts, among themselves.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from volt.stream.running.checkpoint import differences, grown_by, n_lines_before
 from volt.stream.running.state import Cursor, State, check_cursor
 from volt.stream.running.state_validation import refusal, whole
 
-_MOST_EPOCHS = 1 << 16  # between the ranks of a run
+_MOST_EPOCHS = 1 << 16  # maximum difference between the ranks of a run
 _STATES = "give a list of the states of all ranks"
 _OWN = ("rank", "world")  # keys of a configuration that belong to one rank
 
@@ -30,7 +30,7 @@ def merge_states(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
     states: each rank's `Stream.state`, in any order; ranks may have delivered different numbers of lines
 
-    Raises StreamError if a rank's state is missing or repeated, or the states are of different runs.
+    Raises StreamError if a rank's state is missing or repeated, or if the states belong to different runs.
 
     >>> merge_states([])
     Traceback (most recent call last):
@@ -68,19 +68,19 @@ def _merged(states: Sequence[State]) -> State:
 
 def _check_one_run(states: Sequence[State]) -> None:
     if any(state.merged for state in states):
-        raise StreamError("one of the states is merged already; give those that the ranks have written")
+        raise StreamError("one of the states is already merged; give the states that the ranks have written")
     places = [tuple(whole(state.configuration.get(name), f"configuration.{name}") for name in _OWN) for state in states]
     worlds, ranks = {world for _, world in places}, sorted(rank for rank, _ in places)
     if len(worlds) > 1 or ranks != list(range(max(worlds))):
         message = ", ".join(f"{rank} of {world}" for rank, world in sorted(places))
-        raise StreamError(f"the states are of ranks {arguments.shortened(message)}; give one of each rank of one run")
+        raise StreamError(f"the states are of ranks {arguments.shortened(message)}; give one state per rank of one run")
     starts = [[(name, cursor.deal, cursor.grown) for name, cursor in state.cursors.items()] for state in states]
     first = states[0]
     for state, start in zip(states, starts, strict=True):
         lines = [one for one in differences(first.configuration, state.configuration) if not one.startswith("rank: ")]
         if lines or start != starts[0]:
-            message = "; ".join(lines) or "they began with other sources, or from other states"
-            raise StreamError(f"the states are not of one run: {message}; give those that its ranks have written")
+            message = "; ".join(lines) or "they began with different sources, or from different states"
+            raise StreamError(f"the states are not of one run: {message}; give the states that one run has written")
 
 
 def _merged_deal(name: str, states: Sequence[State]) -> Deal:
@@ -93,7 +93,7 @@ def _merged_deal(name: str, states: Sequence[State]) -> Deal:
     epochs = [cursor.epoch for _, cursor in cursors]
     first, last = min(epochs), max(*epochs, deal[-1].epoch if deal else 0)
     if last - first > _MOST_EPOCHS:
-        raise refusal(f"the ranks are {last - first:,} epochs of source {name!r} apart")
+        raise refusal(f"the ranks are {last - first:,} epochs apart in source {name!r}")
     left = list[Remains]()
     for remains in (remains_of(n_lines, deal, epoch) for epoch in range(first, last + 1)):
         spans, begun = list[Span](), list[BlockRange]()
@@ -141,7 +141,7 @@ def rank_state(merged: State, rank: int, world: int) -> State:
 def _divided(totals: Mapping[str, int], rank: int, world: int) -> dict[str, int]:
     """Split each total between ranks, and return this rank's shares.
 
-    The shares of a total differ by at most one between two ranks, and so do the sums of all their shares.
+    Any two ranks' shares of a total differ by at most one, and so do the sums of all their shares.
     """
     result, before = dict[str, int](), 0
     for name, total in totals.items():
@@ -155,7 +155,7 @@ def continued(
 ) -> tuple[State, tuple[str, ...]]:
     """Return the state to continue from, and each accepted difference with the first line that it affects.
 
-    Raises StreamError for another stream or rank.
+    Raises StreamError if the state belongs to another stream or rank.
 
     accept: see `refuse_difference`
     """
@@ -171,7 +171,7 @@ def continued(
     n, new = state.n, [source.name for source in sources if source.name not in state.cursors]
     if grown:
         if world > 1 and not state.merged:
-            problem = f"lines were appended to source {next(iter(grown))!r}, and the state is of one rank of {world}"
+            problem = f"lines were appended to source {next(iter(grown))!r}, but the state is of one rank of {world}"
             raise StreamError(f"{problem}; merge the states of all ranks and restore the result")
         whole = state if state.merged else _merged([state])
         state = replace(state, cursors={**state.cursors, **{name: whole.cursors[name] for name in grown}})
@@ -180,10 +180,10 @@ def continued(
         state = rank_state(state, rank, world)
     if "weights" in names or new or grown:
         state = replace(state, since=state.n, base={name: cursor.lines for name, cursor in state.cursors.items()})
-    accepted = [f"other weights from line {n:,} on"] if "weights" in names else []
+    accepted = [f"changed weights from line {n:,} on"] if "weights" in names else []
     accepted += [f"source {name!r} from line {n:,} on" for name in new]
     accepted += [
-        f"{counted(now - before, 'line')} appended to source {name!r}: from line {n:,} on, after the others of epoch "
+        f"{counted(now - before, 'line')} appended to source {name!r}: from line {n:,} on, after other lines of epoch "
         f"{state.cursors[name].grown[-1][0] if state.cursors[name].grown else 0}"
         for name, (before, now) in grown.items()
     ]

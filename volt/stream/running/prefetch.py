@@ -28,8 +28,8 @@ from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import OpenSource
 from volt.stream.running.block_computation import Address, ComputedBlock, Form, compute_block
 
-PATIENCE = 0.1  # seconds between checks for signals, which do not interrupt a wait in some libraries
-_GRACE = 2.0  # seconds that threads have to end their block
+PATIENCE = 0.1  # maximum seconds per wait, because signals do not interrupt waits in some libraries
+_GRACE = 2.0  # seconds for threads to finish their blocks
 Job = tuple[int, Address]  # the number of a source, and the address of one of its blocks
 Done = tuple[int, Address, ComputedBlock]
 Compute = Callable[[Job], Done]
@@ -66,7 +66,7 @@ class _Queue:
     share: float = 1.0
 
     def samples(self, addresses: Sequence[Address]) -> float:
-        """Return how many lines of the stream these blocks suffice for."""
+        """Return the number of stream lines after which these blocks run out."""
         lines = sum(min(self.chunk_lines, address.part.n_lines) for address in addresses)
         return lines / self.share if self.share > 0 else math.inf
 
@@ -85,7 +85,7 @@ class Prefetcher:
         parts = zip(queues, pools, sources, strict=True)
         self._queues = [_Queue(queue, pool, source.chunk_lines) for queue, pool, source in parts]
         self._pools = list(dict.fromkeys(pools))
-        self._needs = dict[Pool, list[tuple[float, int]]]()  # heaps of (lines that a source's blocks last, source)
+        self._needs = dict[Pool, list[tuple[float, int]]]()  # heaps of (lines until a source's blocks run out, source)
         self._n_requested, self._most, self._closed = 0, most + len(self._queues), False
         self._shares = list[float]()
 
@@ -94,7 +94,7 @@ class Prefetcher:
         return bool(queue.requested) and queue.requested[0] in queue.ready
 
     def expect(self, shares: Sequence[float]) -> None:
-        """Request first the blocks of the sources that will run out first, by their shares of the next lines."""
+        """Store the sources' shares of the next lines; request blocks first for sources that will run out first."""
         if self._shares != [*shares]:
             self._shares = [*shares]
             self._needs = {pool: [] for pool in self._pools}
@@ -140,7 +140,7 @@ class Prefetcher:
         return address
 
     def _receive(self, timeout: float = 0.0, awaited: Pool | None = None) -> None:
-        """Store computed blocks, waiting up to `timeout` seconds for one pool."""
+        """Store computed blocks, waiting up to `timeout` seconds for the pool `awaited`."""
         self._fill()
         for pool in self._pools:
             for source, address, block in pool.receive(timeout if pool is awaited else 0.0):
@@ -157,7 +157,7 @@ class Prefetcher:
 
 
 class ThisThread:
-    """A `Pool` that computes a block when it is awaited."""
+    """A `Pool` that computes a block in the calling thread, when it is awaited."""
 
     has_room = False
 
@@ -169,7 +169,7 @@ class ThisThread:
         if not timeout:
             return ()
         result = self._compute(self._jobs[0])
-        self._jobs.popleft()  # an interrupted job stays, and is computed again
+        self._jobs.popleft()  # only now, so that an interrupted job is computed again
         return (result,)
 
     def close(self) -> None: ...
@@ -224,6 +224,6 @@ class Threads:
             self._jobs.put(None)
         deadline = time.monotonic() + _GRACE
         for thread in self._threads:
-            if thread is not threading.current_thread():  # a worker may be the one to collect the stream
+            if thread is not threading.current_thread():  # a worker may be the thread that garbage-collects the stream
                 thread.join(max(0, deadline - time.monotonic()))
         self._threads = []

@@ -1,4 +1,4 @@
-"""Processes that compute blocks, for transforms in Python, which threads cannot run in parallel.
+"""Compute blocks in processes, for transforms in Python code, which threads cannot run in parallel.
 
 A worker that dies, or exceeds the time limit, ends the run with an error. Workers end with the stream's process.
 
@@ -33,18 +33,18 @@ from volt.stream.running.block_computation import Form, compute_block, shown_par
 from volt.stream.running.prefetch import Done, Job
 
 StartMethod = Literal["spawn", "fork"]
-_OUTSTANDING = 4  # blocks requested of a worker at a time: one in work, and some to continue with
-_GRACE = 2.0  # seconds to wait for the end of a worker that has died or was killed
-_LOOK = 0.5  # seconds between a worker's checks of whether the stream's process is alive
-_STARTING, _READING = -2, -1  # instead of the position of a transform
-_UNGUARDED = '; does the script read the stream under `if __name__ == "__main__":`, as processes that start need it?'
+_OUTSTANDING = 4  # blocks requested from a worker: one in progress, the others queued
+_GRACE = 2.0  # seconds to wait for a dead or killed worker to exit
+_LOOK = 0.5  # seconds between a worker's checks that the stream's process is alive
+_STARTING, _READING = -2, -1  # values of `step` while no transform runs
+_UNGUARDED = '; a script must read the stream under `if __name__ == "__main__":`, because each worker imports it'
 
 
 @dataclass(slots=True)
 class _Worker:
     process: Any
     link: Connection
-    step: Any  # the position of the transform that it runs, in shared memory
+    step: Any  # the position of the running transform, in shared memory
     requested: deque[Job] = field(default_factory=deque)
     since: float = 0.0
 
@@ -124,7 +124,7 @@ class Processes:
         code, place = worker.process.exitcode, f"{self._place_of(worker)}: " if worker.requested else ""
         self.close()
         how = f"was killed by {signal.Signals(-code).name}" if (code or 0) < 0 else f"ended with status {code}"
-        hint = "; was memory short? Make blocks smaller" if code == -signal.SIGKILL else ""
+        hint = "; if memory ran out, make blocks smaller" if code == -signal.SIGKILL else ""
         hint += _UNGUARDED * (self._is_spawned and code == 1 and worker.step.value == _STARTING)
         raise StreamError(f"{place}worker process {worker.process.pid} {how}{hint}") from None
 
@@ -133,7 +133,7 @@ class Processes:
         for worker in self._workers:
             worker.link.close()
         for worker in workers:
-            worker.process.kill()  # a worker has nothing to tidy up
+            worker.process.kill()  # a worker has nothing to clean up
         for worker in workers:
             worker.process.join(_GRACE)
         self._workers.clear()
@@ -149,7 +149,7 @@ def _started(context: SpawnContext | ForkContext, task: bytes) -> _Worker:
 
 
 def _serve(task: bytes, link: Connection, parent: int, step: Any) -> None:
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):  # the parent's business
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):  # the parent handles these
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with contextlib.suppress(OSError):
@@ -162,22 +162,22 @@ def _serve(task: bytes, link: Connection, parent: int, step: Any) -> None:
     except BaseException:
         with contextlib.suppress(OSError):
             link.send((pickle.dumps(traceback.format_exc()), 0))
-    os._exit(0)  # at once: nothing here needs tidying
+    os._exit(0)  # exit immediately: nothing needs cleaning up
 
 
 def _work(link: Connection, task: bytes, step: Any) -> None:
     from volt.kernels.warmup import compile_kernels
 
-    compile_kernels("stream")  # loading loops belongs to the start, which no time limit bounds
+    compile_kernels("stream")  # load kernels before the time limit applies
     sources, policy, form = pickle.loads(task)
-    gc.freeze()  # these objects stay: the collector need not visit them again
+    gc.freeze()  # these objects are never freed: hide them from the garbage collector
 
     note = partial(setattr, step, "value")  # the position of the transform that runs
     while True:
         source, address = link.recv()
         note(_STARTING)
-        with contextlib.suppress(VoltError):  # computing the block meets the error again
-            sources[source].is_compiled  # noqa: B018 (opens the transforms, for which there is no limit)
+        with contextlib.suppress(VoltError):  # computing the block raises the error again
+            sources[source].is_compiled  # noqa: B018 (opens the transforms, before the time limit applies)
         note(_READING)
         block = compute_block(sources[source], address, policy, note, form=form)
         block, buffers = replace(block, batch=block.batch and block.batch.compact()), list[pickle.PickleBuffer]()

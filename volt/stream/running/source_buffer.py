@@ -22,7 +22,7 @@ Longs = NDArray[np.int64]
 
 
 class BlockSlice(NamedTuple):
-    """A run of consecutive lines of a block: lines first … end − 1."""
+    """Consecutive lines of a block: lines `first` … `end` − 1."""
 
     address: Address
     block: ComputedBlock
@@ -51,18 +51,18 @@ class SourceBuffer:
     waiting: tuple[Address, ComputedBlock] | None = None
     has_ended: bool = False
     _blocks: deque[tuple[Address, ComputedBlock]] = field(default_factory=deque)
-    _offset: int = 0  # lines of the first block that have been given
-    _is_fresh: bool = True  # whether no block has been loaded yet
+    _offset: int = 0  # delivered lines of the first block
+    _is_fresh: bool = True  # True until a block is loaded
 
     def load(self, address: Address, block: ComputedBlock, *, source: int, n: int) -> Opening:
-        """Append a block. Return how the state changes at line n of the stream."""
+        """Append a block, first needed for line n of the stream. Return its opening, which the state records."""
         part, end = address.part, self.end
         where = (part.epoch, part.start, address.chunk)
         is_resumed = self._is_fresh and end.inside > 0 and where == (end.epoch, end.start, end.chunk)
         self._is_fresh = False
         if is_resumed:
             if not 0 <= end.inside <= block.n_lines:
-                raise refusal(f"the state's sources.{self.name}.offset is {end.offset:,}, in {block.n_lines:,} lines")
+                raise refusal(f"the state's sources.{self.name}.offset {end.offset:,} exceeds {block.n_lines:,} lines")
             cursor, self._offset = end, end.inside % block.n_lines
         else:
             before = end.offset if end.address == part.address else 0
@@ -78,7 +78,7 @@ class SourceBuffer:
 
     @property
     def place(self) -> tuple[Address, int] | None:
-        """The block of the next line, and the number of lines before it in the block."""
+        """The block of the next line, and the number of the block's lines that precede it."""
         return (self._blocks[0][0], self._offset) if self._blocks else None
 
     def stretches(self, n: int) -> Iterator[BlockSlice]:
@@ -99,7 +99,7 @@ class SourceBuffer:
 
 
 def next_stretches(buffers: Sequence[SourceBuffer], turns: Longs) -> list[tuple[int, BlockSlice]]:
-    """Return the runs of lines for these turns, source by source."""
+    """Return (source, slice of a block) pairs that supply these turns, sorted by source."""
     counts = np.bincount(turns, minlength=len(buffers))
     sources = np.flatnonzero(counts).tolist()
     return [(source, stretch) for source in sources for stretch in buffers[source].stretches(int(counts[source]))]

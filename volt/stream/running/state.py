@@ -2,7 +2,7 @@
 
     {"format": "volt.stream", "version": 3, "n": 1000, "sources": {"wmt": {"lines": 750, "epoch": 0, "start": 512, …}}}
 
-A checksum covers all values. A state belongs to one rank or, once merged, to any.
+A checksum covers all values. A state belongs to one rank or, once merged, to any rank.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from volt.stream.running.state_validation import (
 
 FORMAT = "volt.stream"
 VERSION = 3
-_STEPS_FORMAT = "volt.steps"  # of the states of steps (volt.batches.steps_state)
+_STEPS_FORMAT = "volt.steps"  # the format of the states of steps (volt.batches.steps_state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Cursor:
     epoch, start: the address of the part (`BlockRange`) that contains the line; start is None before the first part.
     offset: lines of that part already delivered.
     chunk, before: the chunk that contains the line, and the number of lines in earlier chunks of the part.
-    deal: the rest of the epochs that began under a different number of ranks.
+    deal: the unread lines of epochs that began with a different number of ranks.
     grown: see `OpenSource`.
     """
 
@@ -77,10 +77,10 @@ class State:
 
     n: lines delivered so far.
     since: the line at which sources, ranks or weights last changed.
-    base: source name → its lines before line `since`.
+    base: source name → how many of its lines precede line `since`.
     ended: the names of ended sources.
-    accepted: accepted differences from the first configuration.
-    merged: the number of merged states; 0 for a rank's own.
+    accepted: the kinds of accepted differences from the first configuration.
+    merged: the number of merged states; 0 for the state of one rank.
     """
 
     n: int
@@ -104,8 +104,8 @@ class State:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> State:
-        """Return the state that `to_json` wrote. Raises StreamError for anything else."""
-        arguments.mapping(stored, "state", remedy="give what Stream.state or volt.stream.load_state returns")
+        """Rebuild a state from the result of `to_json`. Raises StreamError for any other value."""
+        arguments.mapping(stored, "state", remedy="give the result of Stream.state or volt.stream.load_state")
         _check_version(stored)
         check_keys(stored, ("format", "version", "volt", "sources", *_READERS, "checksum"))
         check_checksum(stored)
@@ -129,12 +129,12 @@ def _check_version(stored: Mapping[str, Any]) -> None:
     kind, version = stored["format"], stored["version"]
     if kind == _STEPS_FORMAT:
         raise StreamError(
-            "the state is one of steps, and this is a stream of lines; resume from it with `volt stream batches`, "
+            "the state belongs to steps (batches), but this is a stream of lines; resume with `volt stream batches`, "
             "Steps.restore, or StreamDataset.load_state_dict"
         )
     if kind != FORMAT or version != VERSION or type(version) is not int:
         message = f"a state of {arguments.shortened(repr(kind))}, version {arguments.shortened(str(version))}"
-        raise StreamError(f"{message}, cannot be continued; this is version {VERSION}; start the stream anew")
+        raise StreamError(f"{message}, cannot be continued; version {VERSION} is needed; start the stream anew")
 
 
 def _cursor_to_json(cursor: Cursor) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def _texts(stored: object, place: str) -> tuple[str, ...]:
     return tuple(text(value, place) for value in listed(stored, place))
 
 
-_READERS: dict[str, Callable[[Any, str], Any]] = {  # of the values of a saved state, by name
+_READERS: dict[str, Callable[[Any, str], Any]] = {  # a saved value's name → the function that checks the value
     "n": whole, "configuration": _configuration, "since": whole, "base": _counts, "ended": _texts, "n_read": whole,
     "n_faults": whole, "reasons": _counts, "accepted": _texts, "merged": whole,
 }  # fmt: skip
@@ -215,8 +215,8 @@ class FaultCounts:
 class Opening(NamedTuple):
     """A block of a source, first read at line n of the stream.
 
-    cursor: the position at the start of the block, or a restored position in it.
-    counts: lines read for the block, unless already counted.
+    cursor: the position at the start of the block, or a restored position inside it.
+    counts: the lines read and the faults of the block; 0 if the state already counts them.
     """
 
     n: int
@@ -230,7 +230,7 @@ class Opening(NamedTuple):
 def check_cursor(
     cursor: Cursor, name: str, *, n_lines: int, block_lines: int, rank: int = 0, world: int = 1
 ) -> None:  # fmt: skip
-    """Raise StreamError if no part (`BlockRange`) of a rank's share of the source `name` starts at the cursor."""
+    """Raise StreamError unless the source contains the cursor's deal and the cursor starts a part of a rank's share."""
     for remains in cursor.deal:
         ends = [*(end for _, end in remains.spans), *(part.start + part.n_lines for part in remains.begun)]
         if max(ends, default=0) > n_lines:
@@ -243,13 +243,13 @@ def check_cursor(
 
 
 def reached(openings: Sequence[Opening], n: int) -> list[Opening]:
-    """Return the openings before line n, up to each source's last block with an output line."""
+    """Return each source's openings up to its last non-empty block that was opened before line n."""
     last = {opening.source: place for place, opening in enumerate(openings) if opening.n < n and opening.size}
     return [opening for place, opening in enumerate(openings) if place <= last.get(opening.source, -1)]
 
 
 def advanced(state: State, turns: NDArray[np.integer[Any]], openings: Sequence[Opening] = ()) -> State:
-    """Return the state after these turns. openings: the blocks opened for these turns and later ones"""
+    """Return the state after these turns. openings: the blocks opened for these and later turns"""
     n, names = state.n + len(turns), [*state.cursors]
     opened = reached(openings, n)
     cursors = dict(state.cursors) | {names[opening.source]: opening.cursor for opening in opened}

@@ -1,5 +1,6 @@
-"""Check the values of a saved state, which may come from any JSON file; each check raises StreamError.
+"""Check the values of a saved state, which may come from any JSON file.
 
+Each check returns the value, or raises StreamError.
 place: the name of the value in the state, such as "sources.wmt.lines"
 
 >>> whole(7, "n")
@@ -16,12 +17,11 @@ from typing import Any
 from volt import arguments
 from volt.errors import StreamError, shown
 
-_MOST = 1 << 62  # of any count
+_MOST = 1 << 62  # counts are below it
 
 
 def refusal(problem: str) -> StreamError:
-    """Return the error for an invalid state."""
-    return StreamError(f"{problem}; take one that a stream has written, or start the stream anew")
+    return StreamError(f"{problem}; use a state that a stream has written, or start the stream anew")
 
 
 def _wrong(value: object, place: str, wanted: str) -> StreamError:
@@ -29,7 +29,7 @@ def _wrong(value: object, place: str, wanted: str) -> StreamError:
 
 
 def whole(value: object, place: str, *, low: int = 0) -> int:
-    """Return a whole number from `low` up."""
+    """Return `value` if it is an integer of at least `low`."""
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value < _MOST:
         raise _wrong(value, place, f"a whole number from {low} up")
     return value
@@ -37,7 +37,7 @@ def whole(value: object, place: str, *, low: int = 0) -> int:
 
 def text(value: object, place: str) -> str:
     if not isinstance(value, str):
-        raise _wrong(value, place, "a text")
+        raise _wrong(value, place, "text")
     return value
 
 
@@ -64,7 +64,7 @@ def check_keys(stored: Mapping[str, Any], keys: Sequence[str], place: str = "") 
 
 
 def checksum(stored: Mapping[str, Any]) -> str:
-    """Return 32 hexadecimal digits that depend on all other values of a state."""
+    """Return the checksum of a state's other values: 32 hexadecimal digits."""
     rest = {name: value for name, value in stored.items() if name != "checksum"}
     return blake2b(json.dumps(rest, sort_keys=True).encode(), digest_size=16).hexdigest()
 

@@ -1,4 +1,4 @@
-"""`Stream`: sources, mixed, as an endless sequence of lines; exact, repeatable, and resumable at any line.
+"""`Stream`: an endless sequence of lines mixed from sources; exact, repeatable, and resumable at any line.
 
 Line n is a pure function of the sources, their transforms, the seed and n.
 """
@@ -35,25 +35,25 @@ from volt.stream.transforms.transform import LoadedFiles
 
 _WATCH = 1 << 13  # lines between two checks of the workers
 T = TypeVar("T")
-_MIX = "give volt.stream.Sampling(temperature=5), say"
-_POLICY = "give volt.stream.ErrorPolicy('skip'), say"
+_MIX = "give a volt.stream.Sampling, such as Sampling(temperature=5)"
+_POLICY = "give a volt.stream.ErrorPolicy, such as ErrorPolicy('skip')"
 
 
 class Stream(Engine):
-    r"""An iterable of lines; each iterator continues where the last one stopped.
+    r"""An iterable of lines; each iterator continues where the previous one stopped.
 
     sources: sources with distinct names.
     seed: the seed of all randomness; 0 or more.
-    mix: derives weights from numbers of lines; by default each source has its own weight.
-    ends: when a source with `epochs` ends, "stop" ends the stream, "drop" continues with the others.
-    policy: the treatment of unfit lines.
-    rank, world: the number of this process, and of all processes, which share the lines.
-    n_workers: threads, or processes for Python code, that compute blocks ahead; 0 computes in the reading thread.
-    start_method: how processes start: "spawn", or "fork" if no thread is running.
-    time_limit: seconds per block of Python code in a process; None for any time.
-    cache: the folder for indices and split files.
+    mix: how to derive weights from the sources' numbers of lines; by default each source's `weight` applies.
+    ends: what to do when a source with `epochs` ends: "stop" the stream, or "drop" the source and continue.
+    policy: what to do with unfit lines.
+    rank, world: this process's number, from 0, and the number of processes; each line goes to one of them.
+    n_workers: how many threads (processes for Python code) compute blocks ahead; 0 computes in the reading thread.
+    start_method: how processes start: "spawn", or "fork", which requires that no thread is running.
+    time_limit: the maximum seconds that Python code in a process may take per block; None for no limit.
+    cache: the folder for indices and split copies of files.
     recall: how many lines back `state(at=…)` can go.
-    files: loaded contents of the transforms' files, if any.
+    files: the transforms' files, if they are already loaded.
 
     Raises StreamError if a source cannot be opened, ConfigError for invalid options.
 
@@ -99,7 +99,7 @@ class Stream(Engine):
         mix = None if mix is None else arguments.instance(mix, Sampling, "mix", remedy=_MIX)
         check_names([source.name for source in sources])
         if not 0 <= arguments.whole(n_workers, "n_workers") <= MOST_WORKERS or start_method not in ("spawn", "fork"):
-            raise ConfigError(f"{n_workers=}, {start_method=}: give 0 to {MOST_WORKERS}, and spawn or fork")
+            raise ConfigError(f"{n_workers=}, {start_method=}: give 0 to {MOST_WORKERS} workers, and spawn or fork")
         if time_limit is not None and not 0 < arguments.number(time_limit, "time_limit") < math.inf:
             raise ConfigError(f"time_limit={time_limit}: give seconds above 0, or None for no limit")
         arguments.choice(ends, "ends", ("stop", "drop"))
@@ -136,7 +136,7 @@ class Stream(Engine):
         tasks: names of the tasks to read; by default all
         options: options of `Stream`, which override the file's
 
-        Raises ConfigError, with the line of each fault, if the file is invalid.
+        Raises ConfigError, with the line number of each problem, if the file is invalid.
         """
         from volt.stream.config.configuration import load_config
 
@@ -179,16 +179,16 @@ class Stream(Engine):
                     self._expect()
 
     def blocks(self, *, limit: int | None = None) -> Iterator[bytes]:
-        """Yield many whole lines at a time, as bytes with their line ends.
+        """Yield blocks of many whole lines, as bytes that include the line ends.
 
-        limit: the maximum number of lines, which count as delivered when their block is yielded
+        limit: the maximum number of lines; lines count as delivered when their block is yielded
         """
         return self._taken("lines", limit, lambda turns: mixed(self._buffers, turns).tobytes())
 
     def batches(self, *, limit: int | None = None) -> Iterator[StreamBatch]:
-        """Yield many lines at a time, as columns, with their origins. Batch sizes depend on where reading began.
+        """Yield batches of many lines, as columns with the lines' origins. Batch sizes depend on where reading began.
 
-        limit: the maximum number of lines, which count as delivered when their batch is yielded
+        limit: the maximum number of lines; lines count as delivered when their batch is yielded
         """
         return self._taken(
             "columns", limit, lambda turns: mixed_columns(self._buffers, turns, first=self.n, opened=self.sources)
@@ -206,7 +206,7 @@ class Stream(Engine):
             yield result
 
     def skip(self, n: int) -> int:
-        """Compute lines and drop them; return their number.
+        """Compute and discard lines; return their number.
 
         n: the maximum number of lines, 0 or more
         """
@@ -218,7 +218,7 @@ class Stream(Engine):
         return n - left
 
     def place(self) -> tuple[int, Address, int] | None:
-        """Return the next line's source and block, and the number of lines before it in the block."""
+        """Return the next line's source and block, and the number of the block's lines that precede it."""
         with self._lock:
             if self._next(1) is None:
                 return None
@@ -234,15 +234,15 @@ class Stream(Engine):
         """
         settled, at = self._settled, self.n if at is None else arguments.whole(at, "at", low=0)
         if at > self.n:
-            raise StreamError(f"line {at} is ahead of the stream, which has given {self.n}; ask for an earlier one")
+            raise StreamError(f"line {at} is ahead of the stream, which has given {self.n} lines; give an earlier one")
         return (self._state(at) if at >= settled.n else self._recall.at(at, n=settled.n)).to_json()
 
     def restore(self, state: Mapping[str, Any], *, accept: Sequence[str] = ()) -> None:
         """Continue from a state, with any number of workers.
 
         state: the result of `state` in any process, or of `merge_states` over all ranks
-        accept: differences to accept: "weights"; "sources", added sources; "data", appended lines, which come
-            in the current epoch, after its other lines; `accepted` lists each difference
+        accept: kinds of differences to accept: "weights" (changed), "sources" (added), "data" (appended lines, read
+            at the end of the current epoch); the attribute `accepted` lists each difference
 
         Raises StreamError if the state is invalid or belongs to another stream; the error names the differences.
         """
@@ -264,10 +264,10 @@ class Stream(Engine):
         )  # fmt: skip
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a Stream cannot be sent to another process; open it there, and restore its state()")
+        raise TypeError("a Stream cannot be sent to another process; create one there, and restore this one's state()")
 
     def rehearsal(self) -> Stream:
-        """Return this stream from its start, for a dry run that neither records nor limits unfit lines."""
+        """Return a copy of this stream at its start, for a dry run that neither records nor limits unfit lines."""
         policy = ErrorPolicy("raise" if self.policy.on_fault == "raise" else "skip")
         return Stream(
             self.sources, seed=self.seed, ends=self.ends, policy=policy, rank=self.rank, world=self.world,
@@ -275,7 +275,7 @@ class Stream(Engine):
         )  # fmt: skip
 
     def close(self) -> None:
-        """End the workers. Further reading starts new ones."""
+        """Stop the workers. Reading again starts new ones."""
         self._release()
 
     def interrupt(self) -> None:

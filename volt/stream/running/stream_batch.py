@@ -85,4 +85,4 @@ def _check_kinds(parts: Sequence[tuple[str, Batch]]) -> None:
                 kinds.setdefault(column.is_ids, name)
         if len(kinds) > 1:
             names = f"ids in source {kinds[True]!r} and text in source {kinds[False]!r}"
-            raise StreamError(f"field {index + 1} is {names}; encode it in both, or in neither")
+            raise StreamError(f"field {index + 1} is {names}; encode it in both sources, or in neither")

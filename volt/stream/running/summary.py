@@ -1,7 +1,7 @@
-"""`Summary`: statistics of a stream and of each source so far; and virtual epochs.
+"""`Summary`: statistics of a stream and its sources so far. `VirtualEpoch`: progress in a virtual epoch.
 
-A virtual epoch is V lines of a mixture of endless sources, enough to read the largest source once
-(`volt.stream.mixing.mixture`).
+A virtual epoch is V lines of a mixture of endless sources, about enough to read the largest source once;
+`volt.stream.mixing.mixture` defines V.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from volt.stream.running.state import Cursor, Opening
 
 @dataclass(frozen=True, slots=True)
 class SourceSummary:
-    """The statistics of one source: its lines, the lines due by its weight, and its passes."""
+    """The statistics of a source: lines, lines due by its weight (`requested`), and passes over it (`epochs`)."""
 
     lines: int
     requested: float
@@ -34,10 +34,10 @@ class Summary:
     """The statistics of a stream.
 
     n: lines delivered, over all runs.
-    n_lines, seconds: lines delivered, and time, since the stream was opened or restored.
+    n_lines, seconds: lines delivered and time spent since the stream was opened or restored.
     n_read, n_faults: lines read from the sources, and unfit lines.
-    reasons: kind of reason → number of unfit lines.
-    fields: number of fields → number of lines that have it, in the first 256 lines of each block.
+    reasons: kind of fault → number of unfit lines.
+    fields: number of fields → number of such lines among the first 256 of each block.
     sources: source name → its statistics.
     left_out: unreadable files, which were skipped.
     epoch_lines: lines of a virtual epoch; see `Stream.epoch_lines`.
@@ -64,7 +64,7 @@ class Summary:
 
     @property
     def lines_per_second(self) -> float:
-        """Lines delivered per second, 0 at first."""
+        """Lines delivered per second; 0 before the first line."""
         return self.n_lines / self.seconds if self.seconds > 0 else 0.0
 
     def to_json(self) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def source_summaries(
 
 @dataclass(frozen=True, slots=True)
 class SourcePasses:
-    """One source's lines, passes and shares in a virtual epoch."""
+    """One source in a virtual epoch: its lines, its whole passes so far, and its wanted and realised shares."""
 
     lines: int
     passes: int
@@ -115,7 +115,7 @@ class VirtualEpoch:
     number: the epoch's number, from 0.
     n_lines: the lines of the epoch; if ranks share the stream, only this rank's lines.
     given: lines of this epoch delivered so far.
-    sources: source name → its passes, share and so on.
+    sources: source name → its lines, passes and shares.
 
     >>> VirtualEpoch(number=0, n_lines=1200, given=400, sources={})
     <VirtualEpoch 0: 400 of 1,200 lines, 0 sources>
@@ -144,7 +144,7 @@ def mixed_by_size(sources: Sequence[OpenSource], mix: Sampling) -> tuple[OpenSou
 
 
 def epoch_lines(sources: Sequence[OpenSource]) -> int | None:
-    """Return the lines of a virtual epoch. None if weights change, or if one of several sources ends."""
+    """Return the number of lines in a virtual epoch; None if weights change, or if one of several sources ends."""
     if len(sources) == 1:
         return sources[0].n_lines
     weights = [opened.source.weight for opened in sources if opened.source.epochs is None]
@@ -156,7 +156,7 @@ def virtual_epoch(
     sources: Sequence[OpenSource], in_use: Mapping[int, Opening], cursors: Sequence[Cursor], mixture: Mixture,
     *, n_lines: int, rank: int = 0, world: int = 1,
 ) -> VirtualEpoch:  # fmt: skip
-    """Return the virtual epoch of the last line. n_lines: the lines of the epoch for all ranks together"""
+    """Return the virtual epoch that contains the last line. n_lines: the epoch's lines for all ranks together"""
     n = sum(cursor.lines for cursor in cursors)
     number = max(0, (n - mixture.since) * world - 1 - rank) // n_lines
     start, end = (mixture.since + (epoch * n_lines + rank) // world for epoch in (number, number + 1))

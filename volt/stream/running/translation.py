@@ -1,7 +1,7 @@
-"""`Translation`: the transforms of a task at translation time: text → input of the system, and its output → text.
+"""`Translation`: a task's transforms at translation time: text → input of the system, output of the system → text.
 
 input     the task's transforms on field 1, made deterministic: no noise, no filters, the best segmentation
-output    the inverses of the transforms on the target side, the last one first
+output    the inverses of the transforms on the target side, the last transform's first
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from volt.stream.transforms.transform import (
 
 SOURCE, TARGET = 1, 2
 _SURROGATE = re.compile("[\ud800-\udfff]")
-Place = Callable[[int], str]  # index of a line → how an error names it
+Place = Callable[[int], str]  # index of a line → its place, for errors
 
 
 class Translation:
     """A task's steps before and after a translation system; each input line gives one output line.
 
-    config: the path of a configuration, whose transforms' files must exist
+    config: the path of a configuration; the files of its transforms must exist
     task: the name of a task, of any split
     values: placeholder → its value, if the configuration is a template
     user_code: run the Python files that the configuration names
 
-    Raises ConfigError if the task is missing, or if one of its steps cannot take lines one by one.
+    Raises ConfigError if the task is missing, or if one of its steps cannot process lines one by one.
 
     >>> import tempfile
     >>> text = "tasks: {de_en: {type: para, inputs: {i: {src: a.de, tgt: a.en}}, transforms: [lower, tag: <2en>]}}"
@@ -80,7 +80,7 @@ class Translation:
         inverses = tuple(
             loaded(step, data.files)
             for step in inverse(self.task.transforms)
-            if side != SOURCE or not decodes(step) or SOURCE in decoded_fields(step)  # else it decodes a second side
+            if side != SOURCE or not decodes(step) or SOURCE in decoded_fields(step)  # else it decodes only field 2
         )
         self._after = _Passage(inverses, place, side, side == TARGET)
 
@@ -113,7 +113,7 @@ class Translation:
     def input_blocks(self, blocks: Iterable[Block]) -> Iterator[bytes]:
         """Convert files as `input` converts lines, and yield the result block by block.
 
-        Raises StreamError at the first refused line, after the lines before it.
+        Raises StreamError at the first refused line, after yielding the lines before it.
 
         blocks: the result of `volt.files.blocks.read_blocks`
         """
@@ -132,7 +132,7 @@ class _Passage:
     """Steps that turn each line into one line.
 
     place: the seed, source and epoch from which random numbers are derived.
-    side: the number of the field with the text; has_both: lines have both sides, one of them empty.
+    side: the number of the field with the text; has_both: lines have two sides, one of which is empty.
     """
 
     steps: tuple[Transform, ...]
@@ -156,7 +156,7 @@ class _Passage:
         """Check whether the steps add a second field to an empty line."""
         try:
             done = self._transformed(Batch((Column.of([""]),), None, np.zeros(1, np.int64)))
-        except Exception:  # the first line of text will report it
+        except Exception:  # translating the first line raises it again
             return False
         return bool(done.column(TARGET).present.all())
 
@@ -170,7 +170,7 @@ class _Passage:
         try:
             yield self._text(batch)
             return
-        except Exception:  # of a step, which may be anybody's code
+        except Exception:  # any step may be user code
             pass
         for index in range(len(batch)):
             try:
@@ -210,8 +210,8 @@ def _check_origins(before: Batch, done: object) -> None:
     if not isinstance(done, Batch):
         raise StreamError(f"returns a {type(done).__name__}, not a Batch")
     if len(done) != len(before) or not np.array_equal(done.origins, before.origins):
-        message = "drops the line" if len(done) < len(before) else "returns more than one line, or another line"
-        raise StreamError(f"{message}; translation needs one answer per line; fix the step, or name another task")
+        message = "drops the line" if len(done) < len(before) else "returns more lines, or other lines"
+        raise StreamError(f"{message}; translation needs one output line per line; fix the step, or name another task")
 
 
 def _check_lines(lines: list[str]) -> None:
@@ -225,7 +225,7 @@ def _check_lines(lines: list[str]) -> None:
 def _check_steps(steps: Iterable[Transform]) -> None:
     for step in steps:
         if joins_lines(step):
-            raise ConfigError(f"step {step.name!r} joins lines, and at translation each line is answered by itself")
+            raise ConfigError(f"step {step.name!r} joins lines, but lines are translated one by one; name another task")
         is_swap = isinstance(step, KeepFields) and step.fields[0] != SOURCE
         if is_swap or (isinstance(step, Copy) and step.to == SOURCE != step.from_):
             raise ConfigError(f"step {step.name!r} fills field 1 from another field; swap src and tgt of the inputs")

@@ -4,7 +4,7 @@
     FOLDER/TASK/words.src.tsv   word, tab, count: the words of all lines of a side
     FOLDER/TASK/manifest.json   written last; without it the shards are not finished
 
-Shards are stale if one of their inputs has changed. Inputs may be deleted.
+Shards are stale if one of their inputs has changed, but not if it was deleted.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ PROGRESS = ".progress"
 Compression = Literal["zstd", "gz", "none"]
 SUFFIXES: dict[Compression, str] = {"zstd": ".zst", "gz": ".gz", "none": ""}
 Record = dict[str, Any]
-_BAD_RECORD = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)  # missing or damaged
+_BAD_RECORD = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)  # missing or damaged records
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A file of the folder: its name, its bytes on disk and their digest."""
+    """A file of the folder: its name, its size in bytes, and its digest."""
 
     name: str
     size: int
@@ -48,7 +48,7 @@ class WrittenFile:
 
 @dataclass(frozen=True, slots=True)
 class WrittenShard:
-    """A shard: the lines of each file, the lines of each side that are not UTF-8, and one file for each side."""
+    """A shard: its number of lines, each side's number of lines that are not UTF-8, and each side's file."""
 
     n_lines: int
     n_bad_lines: tuple[int, ...]
@@ -86,7 +86,6 @@ class Manifest:
 
     @property
     def files(self) -> tuple[WrittenFile, ...]:
-        """All files, the files of the shards first."""
         return (*(file for shard in self.shards for file in shard.files), *self.words)
 
     @property
@@ -111,7 +110,7 @@ class Manifest:
 
     @property
     def first_bad(self) -> str:
-        """The first line of the inputs that is not UTF-8, as file:line; empty if all are."""
+        """The first line of the inputs that is not UTF-8, as file:line; empty if all lines are."""
         return self._first("first_bad")
 
     @property
@@ -135,10 +134,10 @@ def shard_name(number: int, side: str, compress: Compression) -> str:
 
 
 def task_folder(folder: str | Path, task: Task) -> Path:
-    """Return the folder of a task's shards, or of the task whose inputs it shares."""
+    """Return the folder of a task's shards; a task that shares inputs uses the folder of their owner."""
     name = task.shares or task.name
     if not name or name.startswith(".") or any(not letter.isprintable() or letter in "/\\" for letter in name):
-        raise ConfigError(f"task {quoted(name)}: is to be the name of a folder; use letters, digits, - and _")
+        raise ConfigError(f"task {quoted(name)}: cannot be the name of a folder; use letters, digits, - and _")
     return Path(folder) / name
 
 
@@ -161,7 +160,7 @@ def read_manifest(folder: str | Path, task: Task) -> Manifest:
         for fault in chain(_damage(manifest), stale):
             raise StreamError(f"{fault}; make the shards again")
     except FileNotFoundError:
-        state, advice = ("unfinished", "go on") if (place / PROGRESS).is_dir() else ("no", "make them")
+        state, advice = ("unfinished", "continue") if (place / PROGRESS).is_dir() else ("no", "make them")
         raise StreamError(f"{shown_path(place)}: {state} shards of task {task.name!r}; {advice}: {remedy}") from None
     except StreamError as error:
         raise StreamError(f"{shown_path(place)}: {error}: {remedy}") from None
@@ -178,7 +177,6 @@ def stored_manifest(folder: Path) -> Manifest | None:
 
 
 def store_manifest(manifest: Manifest) -> None:
-    """Write the manifest into its folder."""
     record = {"n_lines": manifest.n_lines, **asdict(manifest)}
     del record["folder"]
     store_record(manifest.folder / MANIFEST, record)
@@ -192,7 +190,7 @@ def store_record(path: Path, record: Record) -> None:
 
 
 def stored(kind: type[T], path: Path, **more: object) -> T | None:
-    """Rebuild an object from the record of a file, and from `more`; None if the file is missing or damaged."""
+    """Rebuild an object from a file's record and the fields `more`; None if the file is missing or damaged."""
     try:
         return _load(kind, path, **more)
     except _BAD_RECORD:
@@ -231,10 +229,10 @@ def _damage(manifest: Manifest) -> Iterator[str]:
 def _difference(manifest: Manifest, task: Task) -> Iterator[str]:
     """Yield how the shards differ from the shards that the task now asks for. Deleted inputs are not checked."""
     if manifest.sides != task.sides:
-        yield f"they have {' and '.join(manifest.sides)}; task {task.name!r} is of type {task.kind}"
+        yield f"they have {' and '.join(manifest.sides)}, but task {task.name!r} is of type {task.kind}"
     requested = min(task.n_shards or len(manifest.shards), manifest.n_lines)
     if requested != len(manifest.shards) and not task.shares:
-        yield f"there are {len(manifest.shards)}; task {task.name!r} asks for {requested}"
+        yield f"there are {len(manifest.shards)}, but task {task.name!r} asks for {requested}"
     if not task.inputs:  # it shares the inputs of another task
         yield from (change for read in manifest.inputs for file in read.files for change in _change(file, file.path))
         return
@@ -245,7 +243,7 @@ def _difference(manifest: Manifest, task: Task) -> Iterator[str]:
         with suppress(CorpusError):  # deleted
             sides = expanded(paths_by_side(task, inputs))
             if [*map(len, sides)] != [*map(len, read.sides)]:
-                yield f"input {read.name!r} has another number of files now"
+                yield f"input {read.name!r} now has a different number of files"
             for file, path in zip(read.files, chain.from_iterable(sides), strict=True):
                 yield from _change(file, path)
 
@@ -256,6 +254,6 @@ def _change(file: InputFile, path: str) -> Iterator[str]:
         return
     size, modified = stamp_of(path)
     if size != file.size:
-        yield f"{shown_path(path)} has {size:,} bytes, and had {file.size:,}"
+        yield f"{shown_path(path)} now has {size:,} bytes, not {file.size:,}"
     elif modified != file.modified and look_at(path, max_line=None).digest != file.digest:
-        yield f"{shown_path(path)} has another text now"
+        yield f"{shown_path(path)} now has different text"

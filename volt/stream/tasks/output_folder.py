@@ -4,9 +4,9 @@
     .progress/plan.json            the settings and inputs of the shards below
     .progress/00000.src.zst        a side of shard 0, until all shards are finished
     .progress/00000.json           shard 0 is finished: its lines, and the digests of its files
-    .progress/00000.src.words      how often its words occur
+    .progress/00000.src.words      the word counts of that side
 
-Earlier shards stay until all new files are complete; the manifest comes last. A second run resumes a stopped one.
+Earlier shards stay until all new files are complete; the manifest is written last. Another run resumes a stopped run.
 """
 
 from __future__ import annotations
@@ -89,7 +89,6 @@ class TaskFolder:
 
     @property
     def progress(self) -> Path:
-        """The folder of new files until all of them are complete."""
         return self.folder / PROGRESS
 
     def _word_note(self, number: int, side: str) -> Path:
@@ -105,7 +104,7 @@ class TaskFolder:
         return {(file.side, file.path): file for file in files if mark_of(file.path) == file.stamp}
 
     def finished(self, plan: ShardInputs) -> Manifest | None:
-        """Return the manifest if all shards of the plan are up to date."""
+        """Return the manifest if all shards of the plan are up to date, else None."""
         manifest = stored_manifest(self.folder)
         if manifest is None or ShardInputs(manifest.task, manifest.layout, manifest.inputs).signature != plan.signature:
             return None
@@ -128,7 +127,7 @@ class TaskFolder:
         return retained
 
     def note(self, number: int, shard: WrittenShard, tables: Iterable[CountedPart]) -> None:
-        """Store the words of a finished shard, a table for each side, and then its record."""
+        """Store the words of a finished shard, a table for each side, and then the shard's record."""
         words = list[WrittenFile]()
         for side, part in zip(self.sides, tables, strict=True):
             buffer = BytesIO()
@@ -147,7 +146,7 @@ class TaskFolder:
         return tuple(result)
 
     def finish(self, manifest: Manifest) -> Manifest:
-        """Move the new files into the folder, write the manifest, and remove other shards and all notes."""
+        """Move the new files into the folder, write the manifest, and remove old shards and the progress folder."""
         new = {file.name for file in manifest.files}
         if moved := new.intersection(os.listdir(self.progress) if self.progress.is_dir() else ()):
             (self.folder / MANIFEST).unlink(missing_ok=True)
@@ -162,7 +161,7 @@ class TaskFolder:
     def held(self, read: Iterable[str]) -> Iterator[None]:
         """Lock the folder. It is created if missing, and removed if nothing was written.
 
-        read: the files read meanwhile. Raises ConfigError if one is in the folder.
+        read: the input files. Raises ConfigError if one is in the folder.
         Raises StreamError if another process has the lock, OutputError if the folder contains other files or cannot be
         created.
         """
@@ -176,7 +175,7 @@ class TaskFolder:
                     is_ours = stack.enter_context(locked(lock, waits=False))
                 except OSError as error:
                     problem = f"{shown_path(lock)}: cannot be locked: {reason(error)}"
-                    raise OutputError(f"{problem}; choose another place") from None
+                    raise OutputError(f"{problem}; choose another folder") from None
                 if not is_ours:
                     place = shown_path(self.folder)
                     raise StreamError(f"{place}: another process is writing shards there; wait, or name another folder")
@@ -189,7 +188,7 @@ class TaskFolder:
 
     @contextmanager
     def explaining_errors(self) -> Iterator[None]:
-        """Extend a write error with the finished shards, and the fact that earlier shards are unchanged."""
+        """Add to a write error how to continue, and that earlier shards are unchanged."""
         try:
             yield
         except OutputError as error:
@@ -220,7 +219,7 @@ def _remove_all_but(names: set[str], folder: Path) -> None:
 
 
 def _refuse_inputs(folder: Path, read: Iterable[str]) -> None:
-    """Raise ConfigError if a file that is read lies in the folder, however it is spelled."""
+    """Raise ConfigError if an input file lies in the folder, even if links lead there."""
     place = os.path.join(os.path.realpath(folder), "")
     for path in (path for path in read if not url_of(path)):
         in_real_folder = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
@@ -230,7 +229,6 @@ def _refuse_inputs(folder: Path, read: Iterable[str]) -> None:
 
 
 def _refuse_others(folder: Path) -> None:
-    """Raise OutputError if the folder contains anything but shards."""
     names = os.listdir(folder)
     is_ours = MANIFEST in names or PROGRESS in names
     for name in sorted(names):
@@ -241,7 +239,7 @@ def _refuse_others(folder: Path) -> None:
 
 
 def _is_ours(path: Path) -> bool:
-    """Check whether this module may have written a file or folder; it creates no links."""
+    """Check whether this module may have written a file or folder; it never creates links."""
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:  # another process has just removed it

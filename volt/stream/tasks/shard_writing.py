@@ -3,8 +3,9 @@ r"""Tasks → folders of shards that each contain an even share of all inputs, w
     inputs → examined: lines, digests → plan: the number of lines of each input in each shard
            → read again, in order → chunks: mixed, compressed, words counted in threads → shards, one after the other
 
-Line j of the concatenated inputs adds 1 to the quota of shard j mod S: each shard gets N/S of the N lines, and n_i/S of
-the n_i lines of an input, both within one. In a shard, lines are sorted by (k + ½)/c_i, for line k of an input's c_i.
+Line j of the concatenated inputs adds 1 to the quota of shard j mod S, so each of the S shards gets N/S of all N lines,
+and n_i/S of the n_i lines of input i, within one line. In a shard, line k of the c_i lines of input i has the sort key
+(k + ½)/c_i.
 Each chunk is compressed by itself, so the bytes do not depend on the number of threads.
 """
 
@@ -78,7 +79,7 @@ def in_a_row(sizes: Sequence[int] | Longs, n_parts: int) -> Longs:
 
 
 def mixed_chunks(counts: Longs, n_chunks: int) -> Longs:
-    """Return (n_chunks, n_inputs) each input's lines in each chunk of a shard. counts: (n_inputs,) lines of the shard
+    """Return (n_chunks, n_inputs) each input's lines in each chunk. counts: (n_inputs,) each input's lines in the shard
 
     >>> mixed_chunks(np.array([4, 1]), 2).tolist()
     [[2, 0], [2, 1]]
@@ -89,7 +90,7 @@ def mixed_chunks(counts: Longs, n_chunks: int) -> Longs:
 def mixed_order(first: Longs, n_lines: Longs, counts: Longs) -> Longs:
     """Return the order of the lines of a chunk, as indices of its inputs laid end to end.
 
-    first, n_lines, counts: (n_inputs,) the first line, the lines of the chunk, and the lines of the shard
+    first, n_lines, counts: (n_inputs,) each input's first line and lines in the chunk, and its lines in the shard
     """
     inputs = zip(first, n_lines, counts, strict=True)
     places = [(2 * np.arange(at, at + n) + 1) / (2 * max(1, of)) for at, n, of in inputs]
@@ -111,7 +112,6 @@ class ShardPlan:
 
     @property
     def n_lines(self) -> int:
-        """Lines of all shards."""
         return int(self.counts.sum())
 
 
@@ -126,7 +126,7 @@ class ShardChunk(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """The compressed text of a chunk, and its words, side by side."""
+    """A chunk: for each side, the compressed text and the word counts."""
 
     shard: int
     n_lines: int
@@ -171,7 +171,7 @@ def packed(chunk: ShardChunk, *, compress: Compression) -> Packed:
         text = b"".join(parts)
         if chunk.order is not None:
             text = concatenated([Column.cut(part) for part in parts]).take(chunk.order).text().tobytes()
-        if chunk.is_first:  # the reader of a file leaves out one byte order mark, which is not a part of its first line
+        if chunk.is_first:  # readers drop one byte order mark: write a second if the first line has one
             text = BYTE_ORDER_MARK * text.startswith(BYTE_ORDER_MARK) + text
         data.append(_compressed(text, compress))
         block = checked_block(Block("", 1, chunk.n_lines, text, len(text)), "skip")
@@ -180,7 +180,7 @@ def packed(chunk: ShardChunk, *, compress: Compression) -> Packed:
 
 
 def _compressed(text: bytes, compress: Compression) -> bytes:
-    # a file of zstd or gzip may have several frames
+    # a zstd or gzip file may contain several frames
     if compress == "gz":
         from isal import igzip_lib
 
@@ -193,7 +193,7 @@ def _compressed(text: bytes, compress: Compression) -> bytes:
 
 
 LINES = 100_000  # of a shard
-CHUNK_BYTES = 8 << 20  # of text that is packed by itself
+CHUNK_BYTES = 8 << 20  # of text that is compressed together
 _CHUNK_LINES = 1 << 20
 
 Progress = Callable[[str, int, int | None], object]
@@ -210,7 +210,7 @@ def shard(
     max_line: int | None = MAX_LINE,
     progress: Progress | None = None,
 ) -> tuple[Manifest, ...]:
-    """Write the shards of tasks, each task into a folder of its name. Up-to-date shards are not rewritten.
+    """Write the shards of tasks, each task's into a folder with its name. Up-to-date shards are not rewritten.
 
     tasks: the result of `volt.stream.config.configuration.load_config`, or tasks; a task that shares inputs has no
         shards of its own
@@ -220,10 +220,10 @@ def shard(
     names: the names of tasks to write; all by default
     workers: the number of threads, which does not change the shards; one for each core by default
     max_line: the maximum number of bytes of a line; None for no limit
-    progress: called with "count lines" or "shard", the lines done, and the total number of lines if known
+    progress: called with the step ("count lines" or "shard"), the lines done, and the total number of lines if known
 
-    Words are counted in lines that are UTF-8. Tasks of the split "valid" keep the order of their lines; others are
-    mixed. A run that was killed resumes after its last finished shard.
+    Words are counted only in lines that are UTF-8. Lines of "valid" tasks keep their order; lines of other tasks are
+    mixed. After a killed run, the next one continues after the last finished shard.
     Raises ConfigError, StreamError or CorpusError for invalid tasks and inputs, OutputError if shards cannot be
     written.
 
@@ -238,7 +238,7 @@ def shard(
     n_threads = available_cores() if workers is None else arguments.whole(workers, "workers", low=1, high=MOST_WORKERS)
     most, place = checked_max_line(max_line), Path(arguments.path(folder, "folder", remedy="name a folder"))
     if url_of(place):
-        raise ConfigError(f"{shown_path(place)}: shards are written to a folder of this machine; name one")
+        raise ConfigError(f"{shown_path(place)}: shards cannot be written to a URL; name a local folder")
     with ExitStack() as stack:
         files = {task.name: [expanded(paths_by_side(task, source)) for source in task.inputs] for task in chosen}
         read = [path for inputs in files.values() for sides in inputs for side in sides for path in side]
@@ -269,7 +269,7 @@ class _Tally:
 
 
 def _selected(tasks: Any, names: Sequence[str]) -> list[Task]:
-    remedy = "give tasks, or what volt.stream.config.configuration.load_config gives"
+    remedy = "give tasks, or the result of volt.stream.config.configuration.load_config"
     result = arguments.several(getattr(tasks, "tasks", tasks), "tasks", remedy=remedy)
     known = {arguments.instance(task, Task, "a task").name: task for task in result}
     if len(known) < len(result) or not known:
@@ -289,7 +289,7 @@ def _read(
     task: Task, inputs: list[tuple[tuple[str, ...], ...]], work: TaskFolder, n_threads: int, max_line: int | None,
     tally: _Tally,
 ) -> tuple[ReadInput, ...]:  # fmt: skip
-    """Read a task's inputs to their ends, unless an earlier run has read them. Raises an error if one is invalid."""
+    """Read a task's inputs to their ends, unless an earlier run has read them. Raises VoltError if one is invalid."""
     known = work.files_read()
 
     def read(place: tuple[str, str]) -> InputFile:

@@ -1,7 +1,7 @@
-r"""A task: inputs that are treated in the same way; and the lines of its inputs.
+r"""A task: inputs with the same transforms; and how to read their lines.
 
-Lines end at "\n" alone, and a byte order mark at the start of a file is not part of them. Other bytes are preserved;
-a last line without an end gets one.
+Only "\n" ends a line. A byte order mark at the start of a file is dropped; other bytes are preserved. A last line
+without a line end gets one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SIDES: dict[str, tuple[str, ...]] = {"para": ("src", "tgt"), "mono": ("mono",)}
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One corpus of a task: its name, and (side, path) pairs: `src` and `tgt` of parallel lines, or `mono`."""
+    """One corpus of a task: its name, and (side, path) pairs; sides are `src` and `tgt`, or `mono`."""
 
     name: str
     files: tuple[tuple[str, str], ...]
@@ -47,13 +47,13 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Inputs that are treated in the same way.
+    """Inputs with the same transforms.
 
     name: also the name of its source in the stream.
-    kind: "para" for lines with a source and a target side, "mono" for lines with one.
+    kind: "para" for lines with a source and a target side, "mono" for lines with one side.
     split: "train" to mix by weight, "valid" to read separately, without noise.
     n_shards: the number of shards to write; None to derive it from the number of lines.
-    shares: the other task whose inputs, and shards, it reads.
+    shares: the name of another task, whose inputs and shards this task reads.
     """
 
     name: str
@@ -80,11 +80,10 @@ class Task:
 
 
 def names_of(sides: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the fields' names of lines with these sides; lines with one side have no named fields."""
     return sides if len(sides) > 1 else ()
 
 
-_BLOCK, _ALL_BLOCKS = 1 << 20, 64 << 20  # bytes that are read at a time, of one file and of all that are open
+_BLOCK, _ALL_BLOCKS = 1 << 20, 64 << 20  # bytes to read at a time, from one file and from all open files
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +107,12 @@ class InputFile:
 
     @property
     def stamp(self) -> Stamp:
-        """The size and modification time."""
         return self.size, self.modified
 
 
 @dataclass(frozen=True, slots=True)
 class ReadInput:
-    """An input whose files have been read: the files of each side, line-aligned at the same index."""
+    """An input whose files have been read: the files of each side; files at the same index are line-aligned."""
 
     name: str
     sides: tuple[tuple[InputFile, ...], ...]
@@ -126,7 +124,6 @@ class ReadInput:
 
     @property
     def files(self) -> tuple[InputFile, ...]:
-        """The files of all sides."""
         return tuple(chain.from_iterable(self.sides))
 
 
@@ -139,7 +136,7 @@ def paths_by_side(task: Task, source: Input) -> tuple[tuple[str, ...], ...]:
         raise ConfigError(f"{where}: has {has}; a task of type {task.kind} needs {' and '.join(task.sides)}")
     if len({*map(len, result)}) > 1:
         counts = (f"{counted(len(paths), 'file')} of {side}" for side, paths in zip(task.sides, result, strict=True))
-        raise ConfigError(f"{where}: {' and '.join(counts)}; give equally many, in the same order")
+        raise ConfigError(f"{where}: {' and '.join(counts)}; give the same number, in the same order")
     return result
 
 
@@ -155,7 +152,7 @@ def expanded(sides: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
 def look_at(
     path: str, *, side: str = "mono", max_line: int | None = MAX_LINE, progress: Callable[[int], object] | None = None
 ) -> InputFile:
-    """Read a file to its end; `progress` is called with the lines of each block.
+    """Read a file to its end; `progress` is called with the number of lines of each block.
 
     Raises StreamError or CorpusError if it is missing, not text, damaged or changing.
     """
@@ -184,14 +181,14 @@ def check_input(task: Task, read: ReadInput) -> None:
         for file in files[1:]:
             if file.n_lines != files[0].n_lines:
                 counts = (f"{shown_path(one.path)} has {counted(one.n_lines, 'line')}" for one in (files[0], file))
-                raise StreamError(f"{where}: {', '.join(counts)}; source and target need equally many: align them")
+                raise StreamError(f"{where}: {', '.join(counts)}; source and target need the same number; align them")
     if not read.n_lines:
         names = ", ".join(shown_path(file.path) for file in read.files)
         raise StreamError(f"{where}: no line in {names}; remove the input, or name other files")
 
 
 class LineReader:
-    """The lines of files that `look_at` has read; `n_open` readers share memory, `ahead` uses a thread."""
+    """Reads lines of files that `look_at` has checked; `n_open` readers share memory; `ahead` uses a thread."""
 
     def __init__(self, paths: Sequence[str], *, n_open: int = 1, ahead: bool = False) -> None:
         size = max(1 << 16, min(_BLOCK, _ALL_BLOCKS // n_open))
@@ -203,7 +200,6 @@ class LineReader:
         return b"".join(self._cut(n))
 
     def skip(self, n: int) -> None:
-        """Skip the next n lines."""
         for _ in self._cut(n):
             pass
 
@@ -221,4 +217,4 @@ def _blocks(path: str, size: int) -> Iterator[bytes]:
 
 
 def _changed(path: str) -> StreamError:
-    return StreamError(f"{shown_path(path)}: changed while it was read; wait until it is complete, and run it again")
+    return StreamError(f"{shown_path(path)}: changed while it was read; wait until it is complete, and start again")
