@@ -211,7 +211,7 @@ def test_unknown_text_is_refused_where_that_is_asked_for() -> None:
         ({"src": LIST, "tgt": None}, {}, "field 'tgt' has no vocabulary; give a vocabulary"),
         ({"src": []}, {}, "the vocabulary of src has no token"),
         ({"src": ["a", "b", "a"]}, {}, "token 'a' of the vocabulary of src is repeated, at 0 and 2; remove one"),
-        ({"src": 7}, {}, "the vocabulary of src is 7 (int); give a vocabulary, the path of a vocabulary or SentencePiece"),
+        ({"src": 7}, {}, "the vocabulary of src is 7 (int); give a vocabulary, the path of a vocabulary"),
         ({"src": ["a"]}, {}, "the vocabulary of src has no EOS; turn eos off, or add the token"),
         ({"src": ["a"]}, {"eos": False, "bos": True}, "has no BOS; turn bos off"),
         ({"src": LIST}, {"prefix": {"src": ["<2de>"]}}, "prefix: no token '<2de>' in the vocabulary of src; add it"),

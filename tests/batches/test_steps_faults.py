@@ -164,7 +164,7 @@ WRONG: dict[str, tuple[Callable[[Path], Any], str]] = {
             Stream([Source(name, (written(folder, 9, name=name),), epochs=end) for name, end in ENDS.items()]),
             PAIRS, TOKEN_RULE, window="epoch",
         ),
-        "several sources lack epochs",
+        "several sources lack one",
     ),
     "window's name": (lambda folder: steps_of(folder, 20, window="epochs"), "window"),
     "rule": (lambda folder: Steps(stream_of(folder, 20), PAIRS, 4096), "batches.*ByTokens or ByPacks"),  # type: ignore[arg-type]

@@ -124,7 +124,7 @@ class Steps:
             are_ending = all(source.source.epochs is not None for source in self.stream.sources)
             is_virtual = self.stream.epoch_lines is not None and self.stream.world == 1
             if len(self.stream.sources) > 1 and not (are_ending or is_virtual):
-                message = "window is 'epoch', but several sources lack epochs if weights change, some end, or ranks read"
+                message = "window is 'epoch', but several sources lack one if weights change, some end, or ranks read"
                 raise ConfigError(f"{message}; give a number of lines")
         else:
             window = arguments.whole(window, "window", low=1, high=1 << 31, remedy="give a number of lines, or 'epoch'")
