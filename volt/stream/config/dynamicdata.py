@@ -101,7 +101,7 @@ _PATHS = ("segmentation_model", "vocab_path")
 _SHARD_NOTES = {
     "rootdir": "VOLT needs no shards, and does not read the original's; to write shards, add `shards: FOLDER`, and run "
     "volt shard",
-    "share_vocab": "VOLT counts the words of each task; choose which sides share a vocabulary when you make the vocabulary",
+    "share_vocab": "VOLT counts the words of each task; choose which sides share a vocabulary when you make one",
     "shard_size": "VOLT derives the number of lines of a shard from n_shards",
     "initial_shards": "VOLT derives the number of shards from the lines, unless the task has n_shards",
     "compress": "it is an option of the command volt shard",
@@ -211,7 +211,7 @@ class _Reader:
         for key, takers in PARAMETERS.items():
             value, names = getattr(self.options.meta.train, key), sorted(used & takers.keys())
             if value is not None and not names:
-                self.remarks.append(f"meta.train.{key}: no task has a transform that uses this parameter; it is omitted")
+                self.remarks.append(f"meta.train.{key}: no transform of a task uses this parameter; it is omitted")
             for name in names:
                 option = takers[name]
                 if value is not None:
@@ -255,13 +255,13 @@ class _Reader:
     def _weight(self, name: str, task: OldTask) -> Any:
         if task.split == "valid":
             if task.weight is not None:
-                self.remarks.append(f"tasks.{name}.weight: VOLT reads every line of a valid task once; the weight is omitted")
+                self.remarks.append(f"tasks.{name}.weight: VOLT reads every line of a valid task once; it is omitted")
             return None
         if not isinstance(task.weight, list):
             return _plain(task.weight)
         if len(task.weight) != len(self._points) + 1:
             message = f"{counted(len(task.weight), 'weight')} for {counted(len(self._points), 'point')}"
-            self.notes.add(("tasks", name, "weight"), f"{message} of mixing_weight_schedule; give one more weight than points")
+            self.notes.add(("tasks", name, "weight"), f"{message} of mixing_weight_schedule; give one more weight")
         weights = [_plain(weight) for weight in task.weight]
         return weights if self._points else weights[0]
 

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from volt.stream.config.pydantic_models import FIELD, STEPS, ChoiceOptions, SourceOptions, StreamOptions
 from volt.stream.transforms.registry import TRANSFORMS
 
-FIELD_OPTIONS = ("fields", "field", "id_field", "if_cased", "from", "to")  # options of transforms that name fields, if their values are numbers
+FIELD_OPTIONS = ("fields", "field", "id_field", "if_cased", "from", "to")  # of transforms, if their values are numbers
 
 
 @cache

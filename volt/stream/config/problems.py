@@ -33,7 +33,7 @@ class Notes:
 
     @contextmanager
     def catching(self, *places: Place) -> Iterator[None]:
-        """Catch an error of the block. Add it at the key that its message starts with, if any, or at the first place."""
+        """Catch an error of the block. Add it at the key that its message starts with, or else at the first place."""
         try:
             yield
         except VoltError as error:

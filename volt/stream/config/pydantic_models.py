@@ -24,8 +24,8 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
-_KIND = """steps: keep a weight until the next point; linear: the share of the stream changes steadily between points. If
-a weight goes from 1 to 9, and the only other weight is 1, the share goes from 0.5 to 0.9, and is 0.7 half-way."""
+_KIND = """steps: keep a weight until the next point; linear: the share of the stream changes steadily between points.
+If a weight goes from 1 to 9, and the other weight is 1, the share goes from 0.5 to 0.9, and is 0.7 half-way."""
 ScheduleKind = Annotated[Literal["steps", "linear"], Field(description=_KIND)]
 
 
@@ -64,7 +64,7 @@ class ReadingOptions(Model):
     block_bytes: int = Field(BLOCK_BYTES, ge=1)
     """The maximum average number of bytes in a block."""
     split_lines: int | None = Field(SPLIT_LINES, ge=1)
-    """Lines per piece of a file; an epoch permutes pieces. null: do not split files; needs five times their size in memory."""
+    """Lines per piece of a file; epochs permute pieces. null: whole files, which take five times their size of memory."""
     min_fields: int = Field(0, ge=0)
     """A line with fewer fields is unfit."""
     max_fields: int | None = Field(None, ge=1)
@@ -106,8 +106,8 @@ class EachOptions(SourceOptions):
     weight: Weight = 1.0
     """The total share of these sources, relative to the weights of the other sources."""
     temperature: float = Field(1.0, gt=0, allow_inf_nan=False)
-    """Each source gets a share of this weight in proportion to (its number of lines) ^ (1 / temperature). With 1, shares
-    are proportional to lines; 5, usual for many languages, favours small sources; a large number makes shares equal."""
+    """A source gets a share of this weight in proportion to (number of lines) ^ (1 / temperature). With 1, shares are
+    proportional to lines; 5, usual for many languages, favours small sources; a large number makes shares equal."""
 
 
 class MixOptions(Model):
@@ -129,7 +129,7 @@ class ErrorOptions(Model):
     """The policy for unfit lines: invalid UTF-8, missing fields, lines that a transform refuses."""
 
     on_fault: Literal["raise", "skip", "quarantine"] = "raise"
-    """raise: stop, and report the line's file and number; skip: skip and count the line; quarantine: also write it to a file."""
+    """raise: stop and report file and line number; skip: skip and count the line; quarantine: also write it to a file."""
     quarantine: str | None = None
     """The file for quarantined lines, as JSON lines with position and reason. Each run appends to it, so a resumed run
     loses nothing; a new run reports if the file already contains lines."""
@@ -151,7 +151,7 @@ class VariantOptions(Model):
 class ChoiceOptions(Model):
     """Send each line through one of several variants, drawn by their weights.
 
-    Validation and translation do not draw: each line goes through the variant of the largest weight (the first in a tie).
+    Validation and translation do not draw: each line goes through the variant of largest weight; in a tie, the first.
     """
 
     variants: list[VariantOptions] = Field(min_length=1)
@@ -208,7 +208,7 @@ class BatchesOptions(Model):
     max_length: int | None = Field(None, ge=1, le=_MOST)
     """The maximum number of ids in a sample's field, including prefix, bos and eos; no limit by default."""
     beyond: Literal["refuse", "truncate"] = "refuse"
-    """The policy for longer samples: refuse stops and reports the line's file and number; truncate cuts off their ends."""
+    """The policy for longer samples: refuse stops and reports the line's file and number; truncate cuts their ends."""
     unknown: Literal["replace", "refuse"] = "replace"
     """The policy for pieces missing from the vocabulary: replace by its unknown token, or refuse and stop."""
     max_tokens: int | None = Field(None, ge=1, le=1 << 53)
@@ -226,7 +226,7 @@ class BatchesOptions(Model):
     shortest: int = Field(1, ge=1, le=_MOST)
     """A sample whose longest side is shorter is in no batch."""
     buckets: list[Annotated[int, Field(ge=1, le=_MOST)]] | None = Field(None, min_length=1)
-    """Rising lengths, such as [16, 32, 64], to which batches are padded; longer samples are too long. Any width by default."""
+    """Rising lengths, such as [16, 32, 64], to which batches are padded; longer samples are too long. Default: any."""
     on_long: Literal["raise", "report"] = "raise"
     """The policy for a sample that is too long: raise stops and names it, report skips and counts it."""
     pack: PackOptions | None = None
@@ -335,7 +335,7 @@ class StreamOptions(Model):
     workers: int = Field(0, ge=0, le=MOST_WORKERS)
     """The number of workers that compute ahead, at most 256; 0 for none. The output does not depend on it."""
     time_limit: float | None = Field(None, gt=0, allow_inf_nan=False)
-    """The maximum number of seconds for a block if a transform is Python code; a slower block ends the run with an error.
+    """The time limit in seconds for a block if a transform is Python code; a slower block ends the run with an error.
     No limit by default. With a limit, Python code runs in a separate process, even with 0 workers."""
     transforms: Steps = Field([])
     """The transforms of every source's lines, after its own transforms."""

@@ -1,6 +1,6 @@
 """Make the sources of a configuration, with their weights and transforms.
 
-`each: {path: "data/*.tsv.gz", …}` makes a source of each file, named after the text that `*` matches. The source's share
+`each: {path: "data/*.tsv.gz", …}` makes a source of each file, named after the text that `*` matches. A source's share
 of the weight depends on its number of lines. A transform is `name`, or `name: options`; options may name fields.
 """
 
@@ -135,7 +135,7 @@ class Sources:
         return tuple(path for group in zip(*columns.values(), strict=True) for path in group)
 
     def files_at(self, paths: Sequence[str], place: Place, *, is_column: bool = False) -> Iterator[str]:
-        """Yield the paths, relative to the current folder, and note missing files. is_column: whether to refuse globs"""
+        """Yield the paths, relative to the current folder; note missing files. is_column: whether to refuse globs"""
         for index, name in enumerate(paths):
             at = self.notes.document.nearest((*place, index))
             path = self.notes.file(name, at)
@@ -269,7 +269,7 @@ class TransformBuilder:
         if name == "user" and not self.user_code:
             file = options.get("file") if isinstance(options, dict) else options
             shown = self.notes.document.folder / file if isinstance(file, str) else "its file"
-            self.notes.add(current, f"would run the code in {shown}; read the code, then allow it (user_code)")
+            self.notes.add(current, f"would run the code in {shown}; read it, then trust it (user_code)")
             return None
         return self._transform(name, options, current)
 

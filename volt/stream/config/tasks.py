@@ -130,7 +130,7 @@ class Tasks:
         elif (owner := other.share_inputs) is not None:
             notes.add(place, f"{shared} has no inputs of its own; name the task whose inputs it shares, {owner}")
         elif other.type != task.type:
-            notes.add(place, f"{shared} is of type {other.type}, this task of type {task.type}; give both the same type")
+            notes.add(place, f"{shared} is of type {other.type}, this task of type {task.type}; give both one type")
 
     def _inputs(self, name: str, task: TaskOptions) -> Iterator[Input]:
         maker = self.maker if self.shards is None else replace(self.maker, check_files=False)
@@ -203,7 +203,7 @@ def _sample_points(options: TaskScheduleOptions, notes: Notes) -> tuple[int, ...
     """Return the sample numbers at which weights change: point · batch_samples · update_batches; None if invalid."""
     n_problems, unit, place = len(notes.problems), options.unit, ("schedule",)
     if unit != "samples" and options.batch_samples is None:
-        notes.add((*place, "unit"), f"the size of {unit} is unknown; give batch_samples, the number of samples in a batch")
+        notes.add((*place, "unit"), f"the size of {unit} is unknown; give batch_samples, the samples in a batch")
     for key, units in (("batch_samples", ("batches", "updates")), ("update_batches", ("updates",))):
         if getattr(options, key) is not None and unit not in units:
             notes.add((*place, key), f"has no effect if points count {unit}; remove it, or give another unit")

@@ -73,7 +73,7 @@ def expanded(text: str, values: Mapping[str, object] | None = None, *, path: str
 
     values: text or a number for each key
     path: the file's name in errors
-    Raises ConfigError for a value without a placeholder and, with the line, for invalid syntax or a key without a value.
+    Raises ConfigError for a value without a placeholder and, with line, for invalid syntax or a key without a value.
 
     >>> expanded("src: {{src}}\\n{% for n in range(2) %}\\n- {{n}}{% endfor %}\\n", {"src": "de"}, path="stream.yaml")
     Expanded(text='src: de\\n\\n- 0\\n- 1\\n', lines=(1, 2, 3, 3, 4))
@@ -121,7 +121,7 @@ def _refuse_unused(inputs: Mapping[str, object], wanted: Set[str], path: str) ->
 
 
 def _environment() -> Environment:
-    """Return a sandbox that allows calls of `range` only, and refuses keys without a value and multiplication of text."""
+    """Return a sandbox that allows only calls of `range`, and refuses keys without a value and multiplied text."""
     from jinja2 import StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -134,7 +134,7 @@ def _environment() -> Environment:
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
             for value in (left, right):
                 if not isinstance(value, int | float):
-                    raise TypeError(f"{operator} takes numbers, not {shown(value)}; write, for example, {{{{n|int * 2}}}}")
+                    raise TypeError(f"{operator} takes numbers, not {shown(value)}; write {{{{n|int * 2}}}}")
             return left * right
 
     environment = Sandbox(undefined=StrictUndefined, keep_trailing_newline=True)

@@ -78,7 +78,7 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key_node, yaml.ScalarNode):
                 raise self._refusal(key_node, "a key must be text; write it without brackets")
             if key in own:
-                raise self._refusal(key_node, f"key {key!r} is given twice, first in line {self._line(own[key])}; remove one")
+                raise self._refusal(key_node, f"key {key!r} repeats line {self._line(own[key])}; remove one")
             own[key] = key_node
         self.flatten_mapping(node)  # merge keys (<<) add the keys that the mapping itself lacks
         for key_node, item in {key_node.value: (key_node, item) for key_node, item in node.value}.values():
@@ -101,7 +101,7 @@ class _Loader(yaml.SafeLoader):
         text, is_plain = node.value, isinstance(node, yaml.ScalarNode) and node.style is None
         quoted = f"or quote it if it is text: '{text}'"
         if isinstance(value, bool) and text.lower() not in _TRUE:
-            raise self._refusal(node, f"{text} may mean {str(value).lower()} or text; write {str(value).lower()}, {quoted}")
+            raise self._refusal(node, f"{text} is {str(value).lower()} or text; write {str(value).lower()}, {quoted}")
         if isinstance(value, int | float) and ":" in text:
             raise self._refusal(node, f"{text} is {value} in YAML 1.1 and text in YAML 1.2; write {value}, {quoted}")
         if is_plain and _ZERO.fullmatch(text):
