@@ -97,7 +97,7 @@ FAULTS = {
     "a task of the other split": (
         ["preview", "tasks.yaml", "--set", "weight=1", "--task", "dev"], "train; choose the split valid"
     ),
-    "a split of no tasks": (["run", "stream.yaml", "--split", "valid"], "tasks: no task is of split valid; name a task"),
+    "a split of no tasks": (["run", "stream.yaml", "--split", "valid"], "tasks: no task is of split valid; name"),
     "a pipeline": (["run", "default", "one.tsv", "--split", "valid"], "remove --set, --split and --task"),
     "nothing to expand": (["schema", "--set", "a=1"], "--set works only with --expand CONFIG"),
     "two things at once": (["schema", "lower", "--expand", "tasks.yaml"], "which excludes --json and names"),

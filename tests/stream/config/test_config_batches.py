@@ -93,10 +93,10 @@ FAULTS: dict[str, tuple[str, int, str]] = {
         "on_long: cannot be used with pack, whose rows have one length; remove one, or write it into pack",
     ),
     "two fields in packs": (
-        TWO + "  pack: {length: 8, rows: 2}\n", 3, "batches.fields: src, tgt are 2 fields, but packs contain one field; remove",
+        TWO + "  pack: {length: 8, rows: 2}\n", 3, "batches.fields: src, tgt are 2 fields, but packs contain one",
     ),
     "three fields": (
-        ONE + "  fields: {a: v.volt, b: v.volt, c: v.volt}\n  max_tokens: 9\n", 3, "a, b, c are 3 fields, but batches have a",
+        ONE + "  fields: {a: v.volt, b: v.volt, c: v.volt}\n  max_tokens: 9\n", 3, "a, b, c are 3 fields, but batches",
     ),
     "no name": (ONE + "  fields: {'2': v.volt}\n  max_tokens: 9\n", 3, "fields.2: '2' is not a name for a field; give"),
     "no path": (ONE + "  fields: {a: ''}\n  max_tokens: 9\n", 3, "batches.fields.a: is empty; name a file"),

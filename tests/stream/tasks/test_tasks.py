@@ -249,7 +249,7 @@ def test_pairs_of_a_source_follow_each_other(tmp_path: Path) -> None:
     with pytest.raises(StreamError, match=r"b.de has 1 line, .*c.en has 2 lines"):
         Stream.from_config(tmp_path / "s.yaml")
     (tmp_path / "s.yaml").write_text(text.replace("[a.en, b.en]", "a.en"))
-    with pytest.raises(ConfigError, match=r"s.yaml:1: sources.s.pair.tgt: has 1 file, but src has 2; give equally many"):
+    with pytest.raises(ConfigError, match=r"s.yaml:1: sources.s.pair.tgt: has 1 file, but src has 2; give equally"):
         load_config(tmp_path / "s.yaml")
     with pytest.raises(ConfigError, match="2 names and 3 paths; give files for each field"):
         Source("s", ("a", "b", "c"), names=("src", "tgt"))

@@ -64,7 +64,7 @@ class ReadingOptions(Model):
     block_bytes: int = Field(BLOCK_BYTES, ge=1)
     """The maximum average number of bytes in a block."""
     split_lines: int | None = Field(SPLIT_LINES, ge=1)
-    """Lines per piece of a file; epochs permute pieces. null: whole files, which take five times their size of memory."""
+    """Lines per piece of a file; epochs permute pieces. null: whole files, which take five times their size in RAM."""
     min_fields: int = Field(0, ge=0)
     """A line with fewer fields is unfit."""
     max_fields: int | None = Field(None, ge=1)
@@ -129,7 +129,7 @@ class ErrorOptions(Model):
     """The policy for unfit lines: invalid UTF-8, missing fields, lines that a transform refuses."""
 
     on_fault: Literal["raise", "skip", "quarantine"] = "raise"
-    """raise: stop and report file and line number; skip: skip and count the line; quarantine: also write it to a file."""
+    """raise: stop and report file and line; skip: skip and count the line; quarantine: also write it to a file."""
     quarantine: str | None = None
     """The file for quarantined lines, as JSON lines with position and reason. Each run appends to it, so a resumed run
     loses nothing; a new run reports if the file already contains lines."""
