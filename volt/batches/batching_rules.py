@@ -78,7 +78,7 @@ class ByTokens:
         self.check()
 
     def check(self, pad_to_multiple: int = 1) -> None:
-        """Raise ConfigError if an option is out of range, or if padding to a multiple leaves no room for any sample."""
+        """Raise ConfigError if an option is out of range, or if padding leaves room for no sample."""
         token_batches([], pad_to_multiple=pad_to_multiple, **self._options)
 
     @property
@@ -96,8 +96,8 @@ class ByTokens:
         """Return the steps of a window.
 
         n_old: how many of the first samples are leftovers of earlier windows
-        is_last: whether no window follows; otherwise, the rows of the last step are left for the next window, so that
-            the last window has rows for all ranks
+        is_last: whether no window follows; otherwise, the last step's rows are left for the next window, so that the
+            last window has rows for all ranks
         pad_to_multiple: the layout's `pad_to_multiple`
         """
         batches = token_batches(
@@ -165,8 +165,8 @@ class ByPacks:
     def _fullest(self, packs: Packs, world: int, n_old: int) -> Longs:
         """Choose packs for whole steps: first packs with rows of earlier windows, then the fullest packs.
 
-        After best-fit packing, any two packs together contain more ids than one pack can hold. So the 2 · world − 1 or
-        more packs that remain contain enough ids to fill a pack for each rank in the last window.
+        After a best fit, any two packs together contain more ids than one pack can hold. So the 2 · world − 1 or more
+        packs that remain fill a pack for each rank of the last window.
         """
         n = max(0, len(packs) - 2 * world + 1) // (self.rows * world) * self.rows * world
         starts = packs.ends - np.diff(packs.ends, prepend=0)

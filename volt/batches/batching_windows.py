@@ -136,7 +136,7 @@ class Windows:
     # reading
 
     def _epoch(self) -> Iterator[StreamBatch]:
-        """Yield an epoch of a single source; for several sources, a virtual epoch, or all lines if none is defined."""
+        """Yield an epoch of a single source; of several sources, a virtual epoch, or all lines."""
         if len(self.stream.sources) > 1:
             yield from self.stream.batches(limit=self.stream.epoch_lines)
             return

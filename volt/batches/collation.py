@@ -27,7 +27,7 @@ class Layout:
 
     pad: the id that fills rows, or field name → id; by default the id of each field's <pad>
     left_pad_source, left_pad_target: whether padding is on the left
-    pad_to_multiple: widths of batches are rounded up to a multiple of this number
+    pad_to_multiple: widths are rounded up to a multiple of this
     dtype: dtype of ids
 
     >>> Layout(dtype="int32").left_pad_source
@@ -96,7 +96,7 @@ def collate(
     eos: the id that ends each target and starts its input, or field name → id
     left_pad_source, left_pad_target: whether padding is on the left
     width: the width of the arrays, or field name → width; by default the length of the longest row
-    pad_to_multiple: widths are rounded up to a multiple of this number
+    pad_to_multiple: widths are rounded up to a multiple of this
     dtype: dtype of ids, int64 or int32
 
     Returns `id` (the samples' numbers in the stream), `nsentences`, `ntokens` (of the target), `target`, `src_mask` and
@@ -202,7 +202,7 @@ def to_torch(collated: Any) -> Any:
 
 
 def _sides(names: Sequence[str]) -> tuple[str, str]:
-    """Return the names of source and target; both are the same field for a language model."""
+    """Return the names of source and target, which are equal for a language model."""
     if not 1 <= len(names) <= 2:
         message = f"samples of {', '.join(names) or 'no field'}"
         raise ConfigError(f"{message}: a batch has a source and a target, or one field; name these in SampleFormat")
@@ -255,7 +255,7 @@ def _laid_out(
     samples: Samples, name: str, rows: Longs, places: Longs, shape: tuple[int, int], *, pad: int, kind: np.dtype[Any],
     eos: int | None = None, positions: Longs = _NO_POSITIONS,
 ) -> _Side:  # fmt: skip
-    """Return arrays with each sample at its place. Raises StreamError if a sample does not end in `eos`."""
+    """Return arrays with samples at their places. Raises StreamError if one does not end in `eos`."""
     from volt.kernels.batching import put_rows
 
     encoded: Encoded = samples[name]

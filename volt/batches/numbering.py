@@ -61,7 +61,7 @@ class Numbering:
         return {piece: number for number, piece in enumerate(self.pieces)}
 
     def looked_up(self, column: Column) -> Column:
-        """Return the ids of a column of pieces. Unknown pieces get the id `unk`, or −1 if it is None.
+        """Return the ids of a column of pieces; for unknown pieces, `unk`, or −1 if it is None.
 
         column: lines of pieces separated by spaces
         """

@@ -25,7 +25,7 @@ def cut_samples(samples: Samples, size: int) -> Samples:
     """Split samples into consecutive parts of at most `size` ids. The id before a part is its context.
 
     samples: samples of one field; they may have been split before
-    size: maximum number of ids in a part, such as the length of a pack
+    size: maximum number of ids, such as the length of a pack
 
     >>> cut_samples(Samples.of({"text": [[5, 6, 7, 8, 2], [9, 2]]}), 3).parts
     Parts(starts=array([0, 3, 0]), before=array([-1,  7, -1]), is_last=array([False,  True,  True]))

@@ -34,13 +34,11 @@ class Parts(NamedTuple):
 
     @classmethod
     def whole(cls, n: int) -> Self:
-        """Return the parts of `n` samples that are whole lines.
-        """
+        """Return the parts of `n` samples that are whole lines."""
         return cls(np.zeros(n, np.int64), np.full(n, -1, np.int64), np.ones(n, np.bool_))
 
     def taken(self, rows: Longs) -> Parts:
-        """Return the parts of the samples at `rows`.
-        """
+        """Return the parts of the samples at `rows`."""
         return Parts(self.starts[rows], self.before[rows], self.is_last[rows])
 
 
@@ -84,7 +82,7 @@ class Samples:
         """Return samples with these ids.
 
         fields: name → the ids of each sample
-        numbers: line numbers of the samples; by default 0, 1, …
+        numbers: line numbers; by default 0, 1, …
         """
         flat = {name: _flat(name, rows) for name, rows in arguments.mapping(fields, "fields").items()}
         sizes = {name: len(encoded) for name, encoded in flat.items()}
@@ -102,8 +100,7 @@ class Samples:
         return np.stack([np.diff(encoded.offsets) for encoded in self.fields.values()], axis=1)
 
     def parts_of(self, rows: Longs) -> Parts:
-        """Return the parts of the samples at `rows`, also if all samples are whole lines.
-        """
+        """Return the parts of the samples at `rows`, also if all samples are whole lines."""
         return Parts.whole(len(rows)) if self.parts is None else self.parts.taken(rows)
 
 
@@ -170,9 +167,9 @@ class SampleFormat:
 
     vocabularies: name of each field, in order → a vocabulary or encoder, the path of a vocabulary or SentencePiece
         model, or a list of tokens with <unk>, <s> and </s>
-    holds: content of fields: "text" to encode, "pieces" separated by spaces, or "ids" in decimal; by default "pieces"
-        if the vocabulary is a list of tokens, else "text". A column of ids is used unchanged.
-    bos, eos: whether to add BOS and EOS. Lines of binary shards end in EOS already: set eos=False.
+    holds: "text" to encode, "pieces" separated by spaces, or "ids" in decimal; by default "pieces" if the vocabulary is
+        a list of tokens, else "text". A column of ids is used unchanged.
+    bos, eos: whether to add BOS and EOS. Binary shards contain EOS already: set eos=False.
     prefix: name of the field → the tokens between BOS and the tokens of the line
     max_length: maximum number of ids in a field, including BOS, prefix and EOS
     beyond: action for a longer field: "refuse" it, or "truncate" the ids of the line

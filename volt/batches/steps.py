@@ -48,8 +48,8 @@ class Steps:
     stream: the stream of lines; from now on, only the steps may read it
     samples: how lines become samples of source and target, or of one field for a language model
     batches: the rule: `ByTokens` or `ByPacks`
-    window: number of lines in a window, or "epoch": an epoch of a single source; for several sources, a virtual epoch
-        (`Stream.epoch_lines`), or all lines if the sources end
+    window: number of lines in a window, or "epoch": an epoch of a single source; of several sources, a virtual epoch
+        (`Stream.epoch_lines`), or all lines if they end
     layout: layout of the arrays
     rank, world: this rank, and the number of ranks; 0 and 1 if each rank's stream reads only its own lines
     ahead: whether a thread reads the next window while the current one is in use
@@ -140,7 +140,7 @@ class Steps:
         return self._before + self._n_done
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Yield the arrays of each step. A step counts as taken when it is yielded."""
+        """Count each step, then yield its arrays."""
         while True:
             with self._lock:
                 started = time.monotonic()
@@ -154,8 +154,7 @@ class Steps:
             yield arrays
 
     def skip(self, n: int) -> int:
-        """Skip up to `n` steps. Return how many were skipped before the end.
-        """
+        """Skip up to `n` steps. Return how many were skipped before the end."""
         left = n = arguments.whole(n, "n", low=0)
         with self._lock:
             while left and (window := self._to_next_step()) is not None:
@@ -166,7 +165,7 @@ class Steps:
     def state(self, *, at: int | None = None) -> dict[str, Any]:
         """Return the state as JSON values; it is the same for all ranks after equally many steps.
 
-        at: the number of the step to resume at, within the last windows; by default the next step
+        at: the step to resume at, within the last windows; by default the next
         """
         with self._lock:
             at = self.n if at is None else arguments.whole(at, "at", low=0)
@@ -282,7 +281,7 @@ class Steps:
         return self._window
 
     def _take(self) -> Window | None:
-        """Return the next window, and start to read the window after it in a thread."""
+        """Return the next window; start reading the window after it in a thread."""
         self._resume()
         following = partial(self._windows.after, first=self._first)
         window = following(self._window) if self._next is None else self._awaited(self._next)
@@ -313,7 +312,7 @@ class Steps:
         return self._next.done()
 
     def _resume(self) -> None:
-        """Allow reading again after a stop, starting with the window that the stopped thread abandoned."""
+        """Allow reading after a stop, starting with the window that the thread abandoned."""
         if self._windows.is_stopped:
             self._has_stopped()
             if self._next is not None and self._next.exception() is not None:

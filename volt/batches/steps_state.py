@@ -54,11 +54,11 @@ class LineRun:
 
 @dataclass(frozen=True, slots=True)
 class StepsState:
-    """The position of steps, and the configuration that they depend on.
+    """The position and configuration of steps.
 
-    n: number of steps so far
-    steps: number of steps so far in the window
-    world: the number of ranks that share the window's steps
+    n: steps so far
+    steps: steps so far in the window
+    world: the number of ranks of the window's steps
     stretches: the window's stretches; before the first window, one stretch without lines
     configuration: fingerprints and options that steps depend on, by name
     """

@@ -22,7 +22,7 @@ class Totals:
     n_steps, n_samples: steps, and samples in the rank's batches
     n_tokens, n_laid_out: ids of all fields, without and with padding
     seconds: how long the rank's trainer has waited for steps
-    n_too_long, n_too_short: samples of all ranks that are too long, or too short, for any batch
+    n_too_long, n_too_short: samples of all ranks too long, or too short, for any batch
     too_long: the positions of the first ten lines that are too long
     n_left: samples at the stream's end, too few for a step
 
@@ -103,8 +103,7 @@ class Counted(Generic[T]):
         return step
 
     def skip(self, n: int) -> int:
-        """Skip `n` steps. Return how many of them were missing because the steps ended.
-        """
+        """Skip `n` steps. Return how many were missing because the steps ended."""
         n = arguments.whole(n, "n", low=0)
         if n and hasattr(self.steps, "skip"):
             passed, self._left = int(self.steps.skip(n)), None
@@ -125,9 +124,9 @@ class Report:
     padding: the share of padding in the arrays of this run
     longest: the widest array of this run, in ids
     tokens_per_second: tokens per second since the last report
-    waited: share of the time since the last report that the trainer spent waiting for steps
+    waited: share of the time since the last report spent waiting for steps
     first_wait: seconds until the first step of this run
-    too_long, too_short: rows of all ranks that were too long, or too short, for any batch of this run
+    too_long, too_short: rows of all ranks too long, or too short, for any batch of this run
     """
 
     step: int = 0
@@ -192,7 +191,7 @@ class Progress(Generic[T]):
         self._waited = self._reported_wait = self._first = self._first_wait = 0.0
 
     def __iter__(self) -> Iterator[T]:
-        """Yield each step. A step counts as taken when it is yielded."""
+        """Count each step, then yield it."""
         self._first = self._first or time.perf_counter()
         while True:
             requested = time.perf_counter()

@@ -1,6 +1,6 @@
 """Group rows of similar length into batches of at most `max_tokens`, and deal the batches to ranks.
 
-A batch costs its number of rows times the padded width of its longest side. The stages of `token_batches`:
+A batch costs its rows times the padded width of its longest side. The stages of `token_batches`:
 
     order    permute rows, then sort by the longest side; ties by the first side minus the last, ascending for even
              lengths and descending for odd ones. With noise ρ, sort by length + U(−ρ, ρ) · length only.
@@ -39,7 +39,7 @@ class Dealt:
     """The batch of each rank in each step.
 
     steps: (n_steps, world) int64, numbers of batches
-    left: int64, the remaining batches, fewer than `world`
+    left: int64, leftover batches, fewer than `world`
     """
 
     steps: Longs
@@ -54,13 +54,13 @@ class Dealt:
 
 
 def deal(costs: ArrayLike, *, world: int, seed: int = 0, epoch: int = 0, window: int = 0) -> Dealt:
-    """Deal finished batches to ranks. In each step, every rank gets one batch, and their costs are similar.
+    """Deal finished batches to ranks: in each step, every rank gets one batch, of similar costs.
 
     costs: (n,) whole numbers, such as `TokenBatches.costs`
     world: the number of ranks
-    seed, epoch, window: seeds of the choice of leftover batches and of the order of steps
+    seed, epoch, window: seeds of the leftover batches and the order of steps
 
-    The total costs of two ranks differ by at most the cost of the dearest batch minus the cost of the cheapest.
+    The total costs of two ranks differ by at most as much as the costs of two batches.
 
     >>> dealt = deal([10, 20, 11, 21], world=2)
     >>> sorted(sorted(step) for step in dealt.steps.tolist()), dealt.left.tolist()
@@ -80,9 +80,9 @@ def deal(costs: ArrayLike, *, world: int, seed: int = 0, epoch: int = 0, window:
 class TokenBatches:
     """The batches of an epoch or a window.
 
-    order: (n_kept,) int64, the rows of all batches, batch after batch
+    order: (n_kept,) int64, rows, batch after batch
     ends: (n_batches,) int64, where each batch ends in `order`
-    longest: (n_batches,) int64, the padded width of each batch; the same for all batches of a step
+    longest: (n_batches,) int64, the padded width of each batch, equal within a step
     too_long, too_short: int64, rows too long, or too short, for any batch
     left: int64, leftover rows, too few for a step
     world: the number of batches of a step: batch i is for rank i % world
@@ -152,12 +152,12 @@ def token_batches(
     epoch: int = 0,
     window: int = 0,
 ) -> TokenBatches:
-    """Return batches whose rows times padded width are at most `max_tokens`, in the stages listed in this module.
+    """Return batches whose rows times padded width are at most `max_tokens`. See the module for the stages.
 
     lengths: (n,) or (n, sides) whole numbers, tokens; the length of a row is its longest side
     max_tokens, max_sentences: maximum number of tokens, with padding, and of rows in a batch
-    multiple: the number of rows of a batch is a multiple of this number, if that many fit
-    pad_to_multiple: widths of batches are rounded up to a multiple of this number
+    multiple: the number of rows of a batch is a multiple of this, if that many fit
+    pad_to_multiple: widths are rounded up to a multiple of this
     sort: "length" leaves less padding; "sides" is fairseq's order
     noise: ρ, from 0 to 1: how far lengths are blurred before sorting
     buckets: rising lengths, up to `max_tokens`: every batch is as wide as one of them
@@ -248,7 +248,7 @@ def _checked_noise(noise: float, sort: str, *, shuffle: bool) -> float:
 
 
 def turns(n: int, shuffle: bool, *place: str | int) -> Longs:
-    """Return 0 … n−1; with `shuffle`, in a random order that depends on `place`: names and seeds."""
+    """Return 0 … n−1; with `shuffle`, in a random order that depends on `place`."""
     return permutation(n, *place) if shuffle else np.arange(n)
 
 
@@ -259,13 +259,12 @@ def stable_order(values: Longs) -> NDArray[np.intp]:
 
 
 def _longest(lengths: Longs) -> Longs:
-    """Return the longest side of each row, (n,). NumPy's `max` over an axis is slow for many short rows."""
-    result: Longs = reduce(np.maximum, lengths.T)
+    result: Longs = reduce(np.maximum, lengths.T)  # NumPy's max over an axis is slow for many short rows
     return result
 
 
 def _by_length(lengths: Longs, longest: Longs, order: Longs, noise: float, place: tuple[int, ...]) -> Longs:
-    """Sort rows by their longest side, with ties as the module's docstring says; with noise, by the blurred length."""
+    """Sort rows by their longest side, ties as in the module's docstring; with noise, by blurred length."""
     if noise:
         drawn = LineRng.of("batches", "noise", *place).uniform(order)
         return order[np.argsort(longest * (1 + noise * (2 * drawn - 1)), kind="stable")]
@@ -284,7 +283,7 @@ def _dealt(rows: Longs, step_ends: Longs, turns: Longs, world: int, longest: Lon
 
 
 def padding_share(batches: TokenBatches, lengths: ArrayLike, *, to_longest: bool = False) -> float:
-    """Return the share of padding in the arrays of batches if each side is as wide as its longest row.
+    """Return the share of padding in arrays in which each side is as wide as its longest row.
 
     batches, lengths: the result and the argument of `token_batches`
     to_longest: whether each side is as wide as the batch instead

@@ -233,9 +233,9 @@ def _marks(output: Path, job: EncodeJob) -> list[tuple[int, int] | None]:
 
 @dataclass(frozen=True)
 class _Sums:
-    """Add up tables of counts on workers, a few at a time, while other shards are still being counted.
+    """Add up tables of counts on workers, a few at a time, while other shards are still counted.
 
-    levels: tables of one shard each, sums of `_FAN` shards each, and so on
+    levels: tables of single shards, sums of `_FAN` shards, and so on
     """
 
     levels: list[list[Ref]] = field(default_factory=list)
@@ -273,7 +273,7 @@ def _sum(*parts: Any) -> Any:
 
 
 def readable_by_workers(paths: Iterable[str]) -> list[str]:
-    """Return the paths. Raises ConfigError if one is not a file that workers can read, such as stdin."""
+    """Return the paths. Raises ConfigError if workers cannot read one of them, such as stdin."""
     paths = list(paths)
     for path in paths:
         if path == "-" or not is_file(path):

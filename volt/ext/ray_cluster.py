@@ -88,7 +88,6 @@ def _started() -> Iterator[None]:
 
 @contextmanager
 def _joined(address: str) -> Iterator[None]:
-    """Connect to a running cluster, which keeps running."""
     try:
         _look_for(address)
         _init(address, {})

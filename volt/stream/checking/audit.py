@@ -48,7 +48,7 @@ class SourceAudit:
 
     @property
     def exact(self) -> bool:
-        """True if each line is read once per epoch, and ranks' numbers of lines differ by one at most."""
+        """True if each line is read once per epoch, and ranks' numbers of lines differ by at most one."""
         return not self.missing and not self.repeated and self.uneven <= 1 and self.content is not False
 
 

@@ -151,7 +151,7 @@ class DebugLine:
 
     @property
     def fate(self) -> str:
-        """The reason that the stream lacks the line: "unfit" or "dropped"; empty if it has the line."""
+        """The reason for a missing line: "unfit" or "dropped"; empty if the stream has the line."""
         return "" if self.text else "unfit" if self.faults else "dropped"
 
     @property

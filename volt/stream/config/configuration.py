@@ -181,7 +181,7 @@ def _check_that_lines_come(value: object, notes: Notes) -> None:
 
 
 def _check_transforms(value: object, maker: Sources) -> None:
-    """Check the transforms of a configuration that has other mistakes, so that all mistakes are reported at once."""
+    """Check the transforms of a configuration with other mistakes, to report all at once."""
     if not isinstance(value, dict):
         return
     defaults = defaults_of(value["defaults"], maker) if isinstance(value.get("defaults"), dict) else {}

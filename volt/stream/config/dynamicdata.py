@@ -28,7 +28,6 @@ from volt.urls import url_of
 
 
 def _optional(model: str, /, **kinds: Any) -> Any:
-    """Return a pydantic model with optional keys. kinds: key → its type"""
     return create_model(model, __base__=Model, **{key: (kind | None, None) for key, kind in kinds.items()})  # type: ignore[call-overload]
 
 
@@ -180,7 +179,6 @@ class _Reader:
     remarks: list[str] = field(default_factory=list)
 
     def converted(self) -> Iterator[tuple[str, Any]]:
-        """Yield the keys of the new configuration, and their values."""
         meta = self.options.meta
         for where, notes, values in (("shard", _SHARD_NOTES, meta.shard), ("train", _TRAIN_NOTES, meta.train)):
             used = (key for key in notes if getattr(values, key) not in (None, False))
@@ -199,7 +197,7 @@ class _Reader:
                 self.notes.add(("inputs", name, "task"), f"no task {one.task!r}; {known}")
 
     def _path(self, path: str) -> str:
-        """Convert a path that is relative to the current folder into one relative to the new file."""
+        """Make a path relative to the new file."""
         if url_of(path) or os.path.isabs(path) or path.startswith(("~", "$")) or self.folder == Path():
             return path
         return os.path.relpath(path, self.folder)

@@ -98,7 +98,7 @@ class SourceOptions(ReadingOptions, _SourceOptions):
 
 
 class EachOptions(SourceOptions):
-    """Sources by pattern: has the options of a source, and the options below.
+    """Sources by pattern: the options of a source, and the options below.
     The path, or each file of a pair, contains one `*`. The text that `*` matches becomes the source's name, and
     replaces {name} in the transforms' options. For pairs, the pattern of the first field determines the names.
     """

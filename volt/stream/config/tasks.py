@@ -181,7 +181,7 @@ class Tasks:
 
 
 def _files(maker: Sources, kind: str, options: InputOptions, place: Place) -> Iterator[tuple[str, str]]:
-    """Yield (side, path) pairs of an input: first each side's first file, then each side's second file, and so on."""
+    """Yield (side, path) pairs: each side's first file, then each side's second file, and so on."""
     sides: dict[str, Any] = {side: files for side, files in options if files is not None}
     others, missing = sides.keys() - set(SIDES[kind]), [side for side in SIDES[kind] if side not in sides]
     for side in sorted(others):

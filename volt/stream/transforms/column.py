@@ -103,8 +103,7 @@ class Column:
 
     @classmethod
     def repeated(cls, value: str, n: int) -> Column:
-        """Return a column with `value` in each of n lines.
-        """
+        """Return a column with `value` in each of `n` lines."""
         data = np.frombuffer(value.encode(), np.uint8)
         return cls(data, np.zeros(n, np.int64), np.full(n, len(data)))
 
@@ -279,7 +278,7 @@ def concatenated_fields(fields: Sequence[Sequence[Column]]) -> list[Column]:
 
 
 def _of_one_kind(columns: Sequence[Column]) -> list[Column]:
-    """Return a field's columns, all as text if any is text. A column without values gets the buffer of another."""
+    """Return a field's columns, all as text if any is text. An empty column gets another's buffer."""
     filled = [column for column in columns if column.present.any()] or columns[:1]
     if len({column.is_ids for column in filled}) > 1:
         return _of_one_kind([column.as_text() for column in columns])

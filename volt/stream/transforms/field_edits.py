@@ -45,7 +45,7 @@ class Append(LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class Copy(LineTransform):
-    """Copy one field over another. A field that the line lacks is added, and empty fields before it if needed."""
+    """Copy one field over another. A missing field is added, with empty fields before it if needed."""
 
     from_: FieldNumber = 1
     """The field to copy."""

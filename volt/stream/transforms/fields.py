@@ -85,7 +85,7 @@ def each_field(
     """Return a batch with `function` applied to the chosen fields, with independent random numbers for each.
 
     function: returns (n_lines,) values; missing values stay missing
-    Raises LineFault for lines that contain a line end, if the function returns another number of values.
+    Raises LineFault for lines with a line end if the number of values changes.
     """
 
     def changed(column: Column, number: int) -> Column:

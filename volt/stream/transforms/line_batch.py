@@ -54,8 +54,7 @@ class Batch:
         return len(self.origins)
 
     def split(self, n: int) -> Batch:
-        """Return the lines, split into at least `n` fields; fields that a line lacks are missing.
-        """
+        """Return the lines, split into at least `n` fields; fields that a line lacks are missing."""
         more = n - len(self.columns)
         if more <= 0:
             return self

@@ -100,7 +100,7 @@ def column_of_rows(rows: Sequence[Sequence[Any]], form: Form) -> Column:
 
 
 def sampler_of(processor: Any, proto: Any) -> Sampler:
-    """Return a sampler: a function of values, 64 random bits for each, alpha, nbest and form that returns a column."""
+    """Return a function of values, 64 random bits for each, alpha, nbest and form that returns a column."""
     pieces = [Piece(piece.piece, piece.score, piece.type) for piece in proto.pieces]
     spelling = PieceFormat(pieces, processor.unk_id(), byte_fallback=proto.trainer_spec.byte_fallback)
     if proto.trainer_spec.model_type == BPE:

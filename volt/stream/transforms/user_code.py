@@ -141,7 +141,7 @@ class User(FileTransform):
         return [row_of(result)]
 
     def _streamed(self, function: Function, wants_rng: bool, batch: Batch, rng: LineRng) -> Batch:
-        """Run the function over the block. After an error, restart after the line that the function read last."""
+        """Run the function over the block; after an error, restart after the last line that it read."""
         rows, origins, bad, lines, n_taken = list[str](), list[int](), dict[int, str](), batch.rows, 0
         options = {"rng": next(rng.generators(batch.origins[:1]))} if wants_rng and len(batch) else {}
 

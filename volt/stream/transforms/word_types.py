@@ -86,7 +86,7 @@ def with_values(column: Column, lines: Longs, values: Column) -> Column:
 
 
 class Choices(NamedTuple):
-    """The choices of replacements for a word; empty if the word is unknown.
+    """Replacements of a word; empty if the word is unknown.
 
     sides: for each choice, the numbers of its texts, one for each side
     bounds: cumulative probabilities of choices; the last is 1
