@@ -51,7 +51,7 @@ DAMAGE: dict[str, tuple[Callable[[State], Any], str]] = {
     "no stretch": (lambda state: resealed({**state, "stretches": []}), "no stretches"),
     "bits": (in_stretch(wanted="?"), "does not contain bits"),
     "no samples": (in_stretch(wanted=bits_of(np.arange(0))), "5 steps of a window that has 0"),
-    "other samples": (in_stretch(wanted=bits_of(np.array([0, 50]))), "sample 50 of 50"),
+    "other samples": (in_stretch(wanted=bits_of(np.array([0, 50]))), "sample 50 of a stretch of 50"),
     "stream": (in_stretch(stream={"n": 1}), "state"),
     "lines": (in_stretch(n_lines=999), "stretch of 999 lines, but 200 follow"),
 }  # fmt: skip
@@ -169,7 +169,7 @@ WRONG: dict[str, tuple[Callable[[Path], Any], str]] = {
     "window's name": (lambda folder: steps_of(folder, 20, window="epochs"), "window"),
     "rule": (lambda folder: Steps(stream_of(folder, 20), PAIRS, 4096), "batches.*ByTokens or ByPacks"),  # type: ignore[arg-type]
     "format": (lambda folder: Steps(stream_of(folder, 20), TOKENS, TOKEN_RULE), "samples"),  # type: ignore[arg-type]
-    "packed pairs": (lambda folder: Steps(stream_of(folder, 20), PAIRS, PACK_RULE), "src, tgt are not packed"),
+    "packed pairs": (lambda folder: Steps(stream_of(folder, 20), PAIRS, PACK_RULE), "src, tgt cannot be packed"),
     "ranks of ranks": (
         lambda folder: Steps(stream_of(folder, 20, rank=0, world=2), PAIRS, TOKEN_RULE, world=2), "give Steps a stream"
     ),

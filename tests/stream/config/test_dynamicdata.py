@@ -199,7 +199,7 @@ def test_what_the_new_file_still_lacks_is_reported() -> None:
 
 def test_inputs_within_a_task_are_reported_where_they_go() -> None:
     """They stand at the top level there, and name their tasks; the line is that of the key."""
-    error_text = r"o:1: tasks.a.inputs: inputs belong at the top level, as in inputs: \{NAME: \{src: FILE, tgt: FILE, task"
+    error_text = r"o:1: tasks.a.inputs: inputs belong at the top level, as in inputs: \{NAME: \{src: FILE, tgt: FILE"
     with pytest.raises(ConfigError, match=error_text):
         imported("tasks: {a: {type: mono, inputs: {i: {mono: a.en}}}}\ninputs: {}", path="o")
 

@@ -136,7 +136,7 @@ def test_tasks_stand_beside_sources(tmp_path: Path) -> None:
     assert [source.name for source in parse_config(text, tasks=["t"]).sources] == ["t"]
     with pytest.raises(ConfigError, match=r"stream.yaml:2: tasks: no task is of split valid; name a task, or add a"):
         parse_config(text, split="valid")
-    with pytest.raises(ConfigError, match="sources.s: is a source, not a task; choose from t"):
+    with pytest.raises(ConfigError, match=r"sources\.s: is a source, not a task; choose from t"):
         parse_config(text, tasks=["s"])
     with pytest.raises(ConfigError, match="no task is of split train; add a task, or sources"):
         parse_config(text.split("\n", 1)[1].replace("mono,", "mono, split: valid,"))
