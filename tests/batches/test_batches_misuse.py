@@ -33,7 +33,7 @@ LENGTHS: dict[str, tuple[Any, str]] = {
     "enormous": ([3, 2**60], r"lengths\[1\] is 1152921504606846976; give whole numbers from 0 to 9,007"),
     "enormous without a sign": (np.array([2**64 - 1], np.uint64), r"lengths\[0\] is 18446744073709551615; give"),
     "fractions": (
-        [3.5], r"lengths is an array of float64 and shape \(1,\); give whole numbers, \(n,\) or \(n, sides\)",
+        [3.5], r"lengths is an array of float64 and shape \(1,\); give whole numbers of shape \(n,\) or \(n, sides\)",
     ),
     "not a number": ([math.nan], "lengths is an array of float64"),
     "flags": ([True], "lengths is an array of bool"),
@@ -62,13 +62,13 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "much noise": ({"noise": 1.5}, "noise is 1.5; give a number from 0 to 1"),
     "noise below zero": ({"noise": -0.1}, "noise is -0.1; give"),
     "noise without chance": ({"noise": 0.1, "shuffle": False}, "noise is 0.1 but shuffle is False"),
-    "noise in fairseq's order": ({"noise": 0.1, "sort": "sides"}, "noise is 0.1 but sort is 'sides'"),
+    "noise in fairseq's order": ({"noise": 0.1, "sort": "sides"}, "noise is 0.1 but sort='sides' takes no noise"),
     "another order": ({"sort": "target"}, "unknown sort 'target'; choose from length, sides"),
     "another way": ({"on_long": "split"}, "unknown on_long 'split'; choose from raise, report"),
     "a least above the most": ({"min_length": 7, "max_length": 6}, "min_length is 7, more than max_length, 6;"),
-    "no bucket": ({"buckets": []}, "buckets is empty; give lengths that rise, or None"),
-    "a bucket of nothing": ({"buckets": [0, 4]}, r"buckets\[0\] is 0, after 0; give lengths that rise, from 1 on"),
-    "buckets that fall": ({"buckets": [4, 8, 8]}, r"buckets\[2\] is 8, after 8; give lengths that rise"),
+    "no bucket": ({"buckets": []}, "buckets is empty; give rising lengths, or None"),
+    "a bucket of nothing": ({"buckets": [0, 4]}, r"buckets\[0\] is 0, after 0; give rising lengths, from 1 on"),
+    "buckets that fall": ({"buckets": [4, 8, 8]}, r"buckets\[2\] is 8, after 8; give rising lengths"),
     "a bucket beyond a batch": ({"buckets": [4, 16]}, "the last of buckets is 16, more than max_tokens, 9; remove it"),
     "buckets that are none": ({"buckets": 8}, r"buckets is 8 \(int\); give"),
     "a least above the last bucket": ({"buckets": [4], "min_length": 5}, "min_length is 5, more than the last of buck"),
@@ -163,7 +163,7 @@ def test_a_rank_that_is_none() -> None:
     ("call", "message"),
     [
         (lambda: deal([1, -1], world=1), r"costs\[1\] is -1; give"),
-        (lambda: deal([[1, 2]], world=1), "costs has 2 sides; give one number a row"),
+        (lambda: deal([[1, 2]], world=1), "costs has 2 sides; give one number for each row"),
         (lambda: pack([[1, 2]], 4), "lengths has 2 sides"),
         (lambda: pack([1], 4, on_long="crop"), "unknown on_long 'crop'; choose from raise, report, split"),  # type: ignore[arg-type]
         (lambda: padding_share([[0]], [1]), "batches is a list; give what token_batches returns"),  # type: ignore[arg-type]

@@ -182,7 +182,7 @@ TEXT = Samples.of({"text": [[5, 2], [2], [7, 8, 2]]})
             StreamError, "line 1 of the stream: field 'tgt' does not end in EOS, the id 2; make samples with eos=True",
             lambda: collate(PAIRS, [0, 1], pad=1, eos=2),
         ),
-        (ConfigError, "only samples of one field", lambda: collate_packed(PAIRS, [[0]], length=9, pad=1, eos=2)),
+        (ConfigError, "packs take samples of one field", lambda: collate_packed(PAIRS, [[0]], length=9, pad=1, eos=2)),
         (ConfigError, "packs is empty", lambda: collate_packed(TEXT, [], length=9, pad=1, eos=2)),
         (ConfigError, "rows is empty", lambda: collate_packed(TEXT, [[0], []], length=9, pad=1, eos=2)),
         (

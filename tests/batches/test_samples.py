@@ -158,7 +158,7 @@ TWO = {"src": LIST, "tgt": LIST}
         (
             "4 9\t4",
             {"holds": "ids"},
-            "line 1: the id 9 in field 'src' is not in its vocabulary, which has 0 to 8; name",
+            "line 1: the id 9 in field 'src' is not in its vocabulary (0 to 8); give",
         ),
         ("-4\t4", {"holds": "ids"}, "line 1: field 'src' contains text that is not an id"),
         ("99999999999\t4", {"holds": "ids"}, "line 1: field 'src' contains text that is not an id"),
@@ -211,7 +211,7 @@ def test_unknown_text_is_refused_where_that_is_asked_for() -> None:
         ({"src": LIST, "tgt": None}, {}, "field 'tgt' has no vocabulary; give a vocabulary"),
         ({"src": []}, {}, "the vocabulary of src has no token"),
         ({"src": ["a", "b", "a"]}, {}, "token 'a' of the vocabulary of src is repeated, at 0 and 2; remove one"),
-        ({"src": 7}, {}, "the vocabulary of src is 7 (int); give a vocabulary, the path of one or of a SentencePiece"),
+        ({"src": 7}, {}, "the vocabulary of src is 7 (int); give a vocabulary, the path of a vocabulary"),
         ({"src": ["a"]}, {}, "the vocabulary of src has no EOS; turn eos off, or add the token"),
         ({"src": ["a"]}, {"eos": False, "bos": True}, "has no BOS; turn bos off"),
         ({"src": LIST}, {"prefix": {"src": ["<2de>"]}}, "prefix: no token '<2de>' in the vocabulary of src; add it"),
@@ -236,7 +236,7 @@ def test_samples_that_cannot_be_are_refused() -> None:
     """Ids beyond int32, unequal numbers of samples, fields that are not there."""
     refused(ConfigError, "src[1] contains the id -1; ids go from 0", lambda: Samples.of({"src": [[1], [-1]]}))
     refused(ConfigError, "contains the id 2147483648", lambda: Samples.of({"src": [[1 << 31]]}))
-    refused(ConfigError, "give each field as many", lambda: Samples.of({"src": [[1]], "tgt": []}))
+    refused(ConfigError, "one or more fields of equal size", lambda: Samples.of({"src": [[1]], "tgt": []}))
     refused(ConfigError, "2 numbers for 1 samples", lambda: Samples.of({"src": [[1]]}, numbers=[1, 2]))
     refused(ConfigError, "no field 'tgt' in these samples; choose from src", lambda: Samples.of({"src": [[1]]})["tgt"])
     one, other = Samples.of({"src": [[1]]}), Samples.of({"tgt": [[1]]})

@@ -51,9 +51,9 @@ DAMAGE: dict[str, tuple[Callable[[State], Any], str]] = {
     "no stretch": (lambda state: resealed({**state, "stretches": []}), "no stretches"),
     "bits": (in_stretch(wanted="?"), "does not contain bits"),
     "no samples": (in_stretch(wanted=bits_of(np.arange(0))), "5 steps of a window that has 0"),
-    "other samples": (in_stretch(wanted=bits_of(np.array([0, 50]))), "sample 50 of 50"),
+    "other samples": (in_stretch(wanted=bits_of(np.array([0, 50]))), "sample 50 of a stretch of 50"),
     "stream": (in_stretch(stream={"n": 1}), "state"),
-    "lines": (in_stretch(n_lines=999), "stretch of 999 lines, and there are 200"),
+    "lines": (in_stretch(n_lines=999), "stretch of 999 lines, but 200 follow"),
 }  # fmt: skip
 
 
@@ -142,7 +142,7 @@ def test_steps_ahead_or_long_ago_are_refused(tmp_path: Path) -> None:
     """A state is given for the steps that were given, of the last windows."""
     steps = steps_of(tmp_path, 200, window=10, epochs=None)
     given(steps, 90)
-    with pytest.raises(StreamError, match="step 91 is ahead of the 90 given"):
+    with pytest.raises(StreamError, match="step 91 lies ahead of the next step, 90"):
         steps.state(at=91)
     with pytest.raises(StreamError, match="step 1 is too long ago"):
         steps.state(at=1)
@@ -164,12 +164,12 @@ WRONG: dict[str, tuple[Callable[[Path], Any], str]] = {
             Stream([Source(name, (written(folder, 9, name=name),), epochs=end) for name, end in ENDS.items()]),
             PAIRS, TOKEN_RULE, window="epoch",
         ),
-        "several sources have none",
+        "several sources lack one",
     ),
     "window's name": (lambda folder: steps_of(folder, 20, window="epochs"), "window"),
     "rule": (lambda folder: Steps(stream_of(folder, 20), PAIRS, 4096), "batches.*ByTokens or ByPacks"),  # type: ignore[arg-type]
     "format": (lambda folder: Steps(stream_of(folder, 20), TOKENS, TOKEN_RULE), "samples"),  # type: ignore[arg-type]
-    "packed pairs": (lambda folder: Steps(stream_of(folder, 20), PAIRS, PACK_RULE), "src, tgt are not packed"),
+    "packed pairs": (lambda folder: Steps(stream_of(folder, 20), PAIRS, PACK_RULE), "src, tgt cannot be packed"),
     "ranks of ranks": (
         lambda folder: Steps(stream_of(folder, 20, rank=0, world=2), PAIRS, TOKEN_RULE, world=2), "give Steps a stream"
     ),

@@ -68,7 +68,7 @@ def test_what_stands_somewhere_is_counted_from_there() -> None:
     """Steps that were restored know their number; they cannot go back."""
     assert list(Counted(Countable(9, n=7))) == [7, 8]
     assert list(Counted(Countable(9, n=5), start=7)) == [7, 8]
-    with pytest.raises(ConfigError, match="start is 3, but 7 steps were given; restore an earlier state"):
+    with pytest.raises(ConfigError, match="start is 3, but 7 steps were taken; restore an earlier state"):
         Counted(Countable(9, n=7), start=3)
     counted = Counted(Countable(9))
     assert (next(counted), counted.skip(3), next(counted), counted.skip(9)) == (0, 0, 4, 5)
@@ -196,7 +196,7 @@ def test_misuse_is_reported(options: dict[str, Any], message: str) -> None:
 
 def test_what_is_no_step_is_refused(tmp_path: Path) -> None:
     """With what to give; and a file that has become unwritable says so."""
-    with pytest.raises(VoltError, match=r"a step is .*; give what volt\.batches\.Steps gives, or collate"):
+    with pytest.raises(VoltError, match=r"a step is .*; give a step of volt\.batches\.Steps, or a result of collate"):
         list(Progress([np.zeros(3)]))
     (tmp_path / "there").mkdir()
     progress = Progress([a_step(1, 2)], to=tmp_path / "there" / "p.jsonl")

@@ -47,7 +47,7 @@ def test_what_workers_cannot_do_is_refused(text: str, tmp_path: Path, run: Run) 
     pytest.importorskip("ray", reason="needs ray: make ray")
     model = str(tmp_path / "a.volt")
     Vocabulary((("l", "o"),), ("l", "o", "lo")).save(model)
-    stdin = "error stdin: workers read only files; write its lines to a file, and name that"
+    stdin = "error stdin: workers read only files; write its lines to a file, and give the file's path"
 
     def refusal(*arguments: str) -> str:
         return run(*arguments, "--engine", "ray", status=2).stderr.decode().splitlines()[-1]

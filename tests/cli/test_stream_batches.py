@@ -201,8 +201,8 @@ def test_ids_of_a_larger_vocabulary_are_refused(volt_stream: Run, config: Path) 
     section = "{fields: {text: v.volt}, eos: false, max_tokens: 40}"
     config.write_text(f"sources: {{ids: {{path: ids.bin, shuffle: none}}}}\nbatches: {section}\n")
     found = refused(volt_stream, "b.yaml", status=1)
-    assert ":2 (line 1 of the stream): the id 99 in field 'text' is not in its vocabulary, which has 0 to 7" in found
-    assert "name the vocabulary that made it" in found
+    assert ":2 (line 1 of the stream): the id 99 in field 'text' is not in its vocabulary (0 to 7)" in found
+    assert "give the vocabulary that made it" in found
 
 
 @pytest.mark.parametrize(("name", "command"), [("batches", "batches"), ("mixing", "run")])

@@ -134,7 +134,7 @@ FAULTS = {
     "both to stdout": (["debug", "--html", "-", "--json"], "--json and --html would both write to stdout"),
     "no lines": (["debug", "--lines", "0"], "greater than or equal to 1"),
     "an unknown task": (["debug", "--task", "auot"], "no task 'auot'; did you mean auto?"),
-    "a source": (["vocabulary", "--task", "wmt"], "tasks.yaml:3: sources.wmt: is a source, and no task 'wmt'; choose"),
+    "a source": (["vocabulary", "--task", "wmt"], "tasks.yaml:3: sources.wmt: is a source, not a task; choose"),
     "counts over an input": (["vocabulary", "-o", "table.tsv"], "table.tsv: would be written over"),
     "counts over the configuration": (["vocabulary", "-o", "tasks.yaml"], "would be written over tasks.yaml"),
     "none at the top": (["vocabulary", "--top", "0"], "greater than or equal to 1"),

@@ -97,7 +97,7 @@ FAULTS = {
     "a task of the other split": (
         ["preview", "tasks.yaml", "--set", "weight=1", "--task", "dev"], "train; choose the split valid"
     ),
-    "a split of no tasks": (["run", "stream.yaml", "--split", "valid"], "tasks: none is of split valid; name a task"),
+    "a split of no tasks": (["run", "stream.yaml", "--split", "valid"], "tasks: no task is of split valid; name"),
     "a pipeline": (["run", "default", "one.tsv", "--split", "valid"], "remove --set, --split and --task"),
     "nothing to expand": (["schema", "--set", "a=1"], "--set works only with --expand CONFIG"),
     "two things at once": (["schema", "lower", "--expand", "tasks.yaml"], "which excludes --json and names"),
@@ -120,7 +120,7 @@ def test_what_cannot_be_done_is_reported(volt_stream: Run, tasks: Path, argument
 def test_dynamicdata_is_imported(volt_stream: Run, tasks: Path) -> None:
     """The new file is there, runs, and names what differs; stderr says the same; -o - is stdout."""
     done = volt_stream("import-dynamicdata", "old.yaml", "-o", "new.yaml")
-    assert b"note inputs.i.size: VOLT counts the lines; it is omitted" in done.stderr
+    assert b"note inputs.i.size: VOLT counts the lines; the size is omitted" in done.stderr
     assert Path("new.yaml").read_text().startswith("# inputs.i.size: VOLT counts the lines")
     assert len(volt_stream("run", "new.yaml", "--limit", 20, "-q").lines) == 20
     printed = volt_stream("import-dynamicdata", "old.yaml", "-o", "-", "-q")

@@ -62,7 +62,7 @@ FAULTS = {
     "a source": (
         [*INPUT, "wmt"],
         2,
-        "tasks.yaml:1: sources.wmt: is a source, and no task 'wmt'; choose from de_en, dev",
+        "tasks.yaml:1: sources.wmt: is a source, not a task; choose from de_en, dev",
     ),
     "no task": ([*INPUT[:-1]], 2, "Missing option '--task'"),
     "no value": (["translate-input", "tasks.yaml", "--task", "dev"], 2, "{{src}} has no value; give --set src, or"),

@@ -233,7 +233,7 @@ def test_workers_are_where_the_driver_is(
 def test_a_folder_that_a_machine_lacks_is_named(tmp_path: Path) -> None:
     """The error says which machine and what to do."""
     with pytest.raises(
-        VoltError, match=r"none: cannot be entered on .*: no such file or directory; run it in a folder that"
+        VoltError, match=r"none: cannot be entered on .*: no such file or directory; run this from a folder that"
     ):
         volt_ray._enter(str(tmp_path / "none"))
 
@@ -258,7 +258,7 @@ def test_an_address_that_is_not_that_of_the_connection_is_refused(cluster: None,
             count_words(corpus[0], map=RayMap(address=address))
         assert str(message.value) == (
             f"Ray is connected to the cluster at {used}, but the address is '{address}'; remove the address, or "
-            "call ray.shutdown() before"
+            "call ray.shutdown() first"
         )
 
 

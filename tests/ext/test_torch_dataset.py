@@ -204,7 +204,7 @@ def test_states_of_others_are_refused(folder: Path) -> None:
     state = loader.state_dict()
     with pytest.raises(StreamError, match=r"state of worker 1 of 2 .* take StreamDataset.state_of"):
         dataset.load_state_dict(state["_snapshot"]["_worker_snapshots"]["worker_1"]["dataset_state"])
-    with pytest.raises(StreamError, match=r"take StreamDataset.state_of\(it\)"):
+    with pytest.raises(StreamError, match=r"take StreamDataset.state_of\(state\)"):
         dataset.load_state_dict(state)
     with pytest.raises(StreamError, match="a string that is not JSON"):
         dataset.load_state_dict("{")
@@ -264,7 +264,7 @@ def test_ranks_are_those_of_torch_distributed(folder: Path, monkeypatch: pytest.
         monkeypatch.setattr(torch.distributed, name, lambda value=value: value)
     dataset = StreamDataset(partial(steps_of, folder, N))
     assert (dataset.rank, dataset.world) == (1, 3)
-    with pytest.raises(ConfigError, match="rank 5 of 6 when the dataset was made, 1 of 3 now; make it after"):
+    with pytest.raises(ConfigError, match="rank 5 of 6 when the dataset was made, but now rank 1 of 3; make it after"):
         iter(early)
     assert ids_of([*given]) == Counter(range(N))
 

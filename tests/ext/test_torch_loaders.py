@@ -121,7 +121,7 @@ def test_what_nobody_knows_is_refused(folder: Path, persistent: bool, said: str)
     loader = loader_of(dataset, 2, persistent_workers=persistent)
     with reading(loader) as batches:
         *_, third, fourth = islice(batches, 4)
-        with pytest.raises(StreamError, match="only the loader knows how many steps you had; take"):
+        with pytest.raises(StreamError, match="only the loader knows how many steps it gave; take"):
             dataset.state_dict()
         with pytest.raises(StreamError, match=said), reading(loader) as others:
             next(others)

@@ -1,4 +1,4 @@
-"""Checks of the options, lengths, ranks and seeds that functions of batches take."""
+"""Check the options, lengths, ranks and seeds that the functions of `volt.batches` take."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from volt import arguments
 from volt.display import counted
 from volt.errors import ConfigError, StreamError
 
-WIDEST = 1 << 16  # multiple that rows are padded to
+WIDEST = 1 << 16  # maximum multiple that rows are padded to
 
 
 def check_option(
@@ -20,32 +20,32 @@ def check_option(
 ) -> None:
     """Replace an option of a frozen dataclass by the result of its check.
 
-    can_lack: whether None passes
-    limits: options of the check
+    can_lack: whether None is allowed
+    limits: keyword arguments of `check`
     """
     if not can_lack or getattr(options, name) is not None:
         object.__setattr__(options, name, check(getattr(options, name), name, **limits))
 
 
 def check_place(seed: int, epoch: int, window: int) -> tuple[int, int, int]:
-    """Return the numbers from which all randomness follows."""
+    """Return the three seeds of all random choices, checked."""
     return arguments.whole(seed, "seed"), arguments.whole(epoch, "epoch"), arguments.whole(window, "window")
 
 
 Longs = NDArray[np.int64]
-MOST = 1 << 53  # tokens of a batch
+MOST = 1 << 53  # maximum number of tokens in a batch
 
 
 def table(lengths: Any, name: str = "lengths") -> Longs:
-    """Return lengths as (n, n_sides) int64, from 0 to 2⁵³; (n,) counts as one side."""
-    remedy = "give whole numbers, (n,) or (n, sides)"
+    """Return lengths, from 0 to 2⁵³, as (n, n_sides) int64; an (n,) array has one side."""
+    remedy = "give whole numbers of shape (n,) or (n, sides)"
     try:
         array = np.asarray(lengths)
-    except (ValueError, TypeError):  # rows of unequal size, say
+    except (ValueError, TypeError):  # for example, rows of unequal size
         raise ConfigError(f"{name} is not a table of numbers; {remedy}") from None
     if array.ndim == 0:
         raise arguments.refusal(lengths, name, remedy)
-    if array.shape == (0,):  # which NumPy takes for floats
+    if array.shape == (0,):  # NumPy makes an empty list an array of floats
         return np.empty((0, 1), np.int64)
     if array.dtype.kind not in "iu" or array.ndim > 2 or array.shape[1:] == (0,):
         raise ConfigError(f"{name} is an array of {array.dtype} and shape {array.shape}; {remedy}")
@@ -57,10 +57,10 @@ def table(lengths: Any, name: str = "lengths") -> Longs:
 
 
 def single(lengths: ArrayLike, name: str = "lengths") -> Longs:
-    """Return lengths of one side as (n,) int64. Raises ConfigError for more sides."""
+    """Return lengths of one side as (n,) int64. Raises ConfigError if there are more sides."""
     result = table(lengths, name)
     if result.shape[1] != 1:
-        raise ConfigError(f"{name} has {result.shape[1]} sides; give one number a row")
+        raise ConfigError(f"{name} has {result.shape[1]} sides; give one number for each row")
     return result[:, 0]
 
 

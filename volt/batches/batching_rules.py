@@ -1,6 +1,6 @@
-"""The rules that turn the samples of a window into steps, one batch for each rank: `ByTokens` and `ByPacks`.
+"""Turn the samples of a window into steps of one batch for each rank, by a rule: `ByTokens` or `ByPacks`.
 
-A rule is a pure function of lengths, ranks, seed and the number of the window.
+A rule is a pure function of lengths, number of ranks, seed and window number.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from volt.batches.token_batching import TokenBatches, limit_of, token_batches
 class WindowPlan:
     """The steps of a window.
 
-    batches: batches of rows or packs; batch s · world + r is for rank r in step s. `left` (for the next window),
-        `too_long` and `too_short` are rows
+    batches: batches of rows or packs; batch s · world + r is for rank r in step s. Its `left` (for the next window),
+        `too_long` and `too_short` are always rows
     packs: None if batches contain rows
     """
 
@@ -45,13 +45,13 @@ class WindowPlan:
         return rows
 
     def rest(self, n_steps: int) -> Longs:
-        """Return, in order, the rows that are not in the first n_steps steps."""
+        """Return, in order, the rows that are not in the first `n_steps` steps."""
         return np.setdiff1d(np.union1d(self.batches.left, self.rows_of(self.n_steps)), self.rows_of(n_steps))
 
 
 @dataclass(frozen=True, slots=True)
 class ByTokens:
-    """Batches in which rows times the padded width are at most `max_tokens`: the options of `token_batches`.
+    """A rule for batches whose rows times padded width are at most `max_tokens`. See `token_batches` for its options.
 
     >>> ByTokens(max_tokens=18).planned(Samples.of({"src": [[5] * n for n in (3, 9, 2, 8)]}), world=2).n_steps
     1
@@ -78,7 +78,7 @@ class ByTokens:
         self.check()
 
     def check(self, pad_to_multiple: int = 1) -> None:
-        """Raise ConfigError for an option out of range, or if a multiple leaves room for no sample."""
+        """Raise ConfigError if an option is out of range, or if padding leaves room for no sample."""
         token_batches([], pad_to_multiple=pad_to_multiple, **self._options)
 
     @property
@@ -96,7 +96,8 @@ class ByTokens:
         """Return the steps of a window.
 
         n_old: how many of the first samples are leftovers of earlier windows
-        is_last: whether no window follows; if one does, it gets a step, so that the last window has rows for all ranks
+        is_last: whether no window follows; otherwise, the last step's rows are left for the next window, so that the
+            last window has rows for all ranks
         pad_to_multiple: the layout's `pad_to_multiple`
         """
         batches = token_batches(
@@ -111,7 +112,7 @@ class ByTokens:
         return WindowPlan(batches)
 
     def limit(self, pad_to_multiple: int = 1) -> tuple[str, int]:
-        """Return the name and value of the limit of lengths."""
+        """Return the name and value of the option that limits lengths."""
         return limit_of(self.max_tokens, self.max_length, self.buckets, pad_to_multiple)
 
     def arrays(self, planned: WindowPlan, samples: Samples, number: int, layout: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,7 +122,7 @@ class ByTokens:
 
 @dataclass(frozen=True, slots=True)
 class ByPacks:
-    """Batches of `rows` rows, each `length` ids long and filled with whole samples, for language models.
+    """A rule for language models: batches of `rows` rows, each `length` ids long and filled with whole samples.
 
     on_long: action for a sample longer than a row: "raise" an error, "report" and drop it, or "split" it
     shuffle: whether the order of packs is random
@@ -149,7 +150,7 @@ class ByPacks:
         self, samples: Samples, *, world: int, seed: int = 0, window: int = 0, n_old: int = 0, is_last: bool = True,
         pad_to_multiple: int = 1,
     ) -> WindowPlan:  # fmt: skip
-        """Return the steps of a window. If another window follows, steps are full; it gets the least filled packs."""
+        """Return the steps of a window. If another window follows, steps are full; it gets the emptiest packs."""
         lengths, rows = samples.lengths[:, 0], self.rows * self.length
         packs = pack(lengths, self.length, on_long="report", shuffle=self.shuffle, seed=seed, window=window)
         chosen = np.arange(len(packs)) if is_last else self._fullest(packs, world, n_old)
@@ -162,10 +163,10 @@ class ByPacks:
         return WindowPlan(replace(batches, left=np.flatnonzero(is_left)), packs)
 
     def _fullest(self, packs: Packs, world: int, n_old: int) -> Longs:
-        """Return the packs of whole steps: first packs with rows of earlier windows, then the fullest.
+        """Choose packs for whole steps: first packs with rows of earlier windows, then the fullest packs.
 
-        After a best fit, any two packs contain more than one pack's length. So the 2 · world − 1 or more packs that
-        remain fill a pack for each rank of the last window.
+        After a best fit, any two packs together contain more ids than one pack can hold. So the 2 · world − 1 or more
+        packs that remain fill a pack for each rank of the last window.
         """
         n = max(0, len(packs) - 2 * world + 1) // (self.rows * world) * self.rows * world
         starts = packs.ends - np.diff(packs.ends, prepend=0)
@@ -173,7 +174,7 @@ class ByPacks:
         return np.sort(np.lexsort((-filled, np.minimum.reduceat(packs.segments.rows, starts) >= n_old))[:n])
 
     def check(self, pad_to_multiple: int = 1) -> None:
-        """Accept any multiple, as all rows have one length."""
+        """Accept any multiple, as all rows have the same length."""
 
     def limit(self, pad_to_multiple: int = 1) -> tuple[str, int]:
         return "length", self.length

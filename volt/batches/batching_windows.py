@@ -1,4 +1,4 @@
-"""Split a stream into windows, the samples that are batched together."""
+"""Split a stream into windows: samples that are batched together."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Window:
     world: the number of ranks that share each step
     stretches: the lines that the samples come from, newest last
     starts: (n_stretches + 1,) int64, the bounds of each stretch's samples
-    is_last: whether the stream ends with it
+    is_last: whether the stream ends with this window
     """
 
     number: int
@@ -44,7 +44,7 @@ class Window:
         return len(self.planned.batches.left) if self.is_last else 0
 
     def only(self, rows: Longs) -> list[tuple[LineRun, Samples]]:
-        """Return the samples of some rows, by stretch. rows: in order"""
+        """Return the samples of some rows, grouped by stretch. rows: in ascending order"""
         cuts = np.searchsorted(rows, self.starts).tolist()
         pieces = [rows[start:end] for start, end in pairwise(cuts)]
         bounds = pairwise(self.starts.tolist())
@@ -68,31 +68,31 @@ class Windows:
     ) -> None:  # fmt: skip
         self.stream, self.format, self.rule, self.size, self.world = stream, samples, rule, size, world
         self.pad_to_multiple = pad_to_multiple
-        self.is_stopped = False  # whether a thread must not finish its window
+        self.is_stopped = False  # whether the thread must abandon its window
 
     def after(self, window: Window | None, *, first: int) -> Window | None:
-        """Return the next window; None at the end of the stream. first: the number of the first window"""
+        """Return the window after `window`, or None at the stream's end. first: the number of the first window"""
         if window is None:
             return self._with_next(first, [])
         return None if window.is_last else self._with_next(window.number + 1, window.only(window.planned.batches.left))
 
     def again(self, number: int, world: int, stretches: Sequence[LineRun]) -> Window:
-        """Read a window again, from its stretches, and leave the stream at its end."""
+        """Read a window again from its stretches. Afterwards, the stream is at the window's end."""
         parts = []
         for stored in stretches:
             self.stream.restore(stored.state)
             stretch, samples = self._sampled(self.stream.batches(limit=stored.n_lines), stored.state)
             if stretch.n_lines != stored.n_lines:
-                raise refusal(f"the state has a stretch of {stored.n_lines:,} lines, and there are {stretch.n_lines:,}")
+                raise refusal(f"the state has a stretch of {stored.n_lines:,} lines, but {stretch.n_lines:,} follow")
             if stored.wanted is not None:
                 if len(stored.wanted) and stored.wanted[-1] >= len(samples):
-                    raise refusal(f"the state wants sample {stored.wanted[-1]:,} of {len(samples):,}")
+                    raise refusal(f"the state uses sample {stored.wanted[-1]:,} of a stretch of {len(samples):,}")
                 stretch, samples = stretch.of(stored.wanted), taken_samples(samples, stored.wanted)
             parts.append((stretch, samples))
         return self._planned(number, world, parts)
 
     def rest(self, window: Window, n_steps: int) -> Window | None:
-        """Return the rest of a window after n_steps steps, for the current ranks; None if it is empty."""
+        """Return the rest of a window after `n_steps` steps, planned for the current ranks; None if nothing remains."""
         parts = window.only(window.planned.rest(n_steps))
         return self._planned(window.number, self.world, parts) if parts else None
 
@@ -136,7 +136,7 @@ class Windows:
     # reading
 
     def _epoch(self) -> Iterator[StreamBatch]:
-        """Yield the lines of an epoch; of several sources, a virtual epoch, or all lines."""
+        """Yield an epoch of a single source; of several sources, a virtual epoch, or all lines."""
         if len(self.stream.sources) > 1:
             yield from self.stream.batches(limit=self.stream.epoch_lines)
             return
@@ -149,7 +149,7 @@ class Windows:
         places, parts = [np.empty((0, 2), np.int64)], [Samples.of({name: [] for name in self.format.vocabularies})]
         for batch in lines:
             if self.is_stopped:
-                raise StreamError("the steps were closed while a window was read; continue reading to make it again")
+                raise StreamError("the steps were closed while a window was read; iterate again to read it anew")
             places.append(np.stack([batch.sources, batch.lines.origins], axis=1))
             parts.append(self.format.samples(batch))
         joined = np.concatenate(places)
@@ -157,7 +157,7 @@ class Windows:
 
 
 def _appended(retained: list[tuple[LineRun, Samples]], read: tuple[LineRun, Samples]) -> list[tuple[LineRun, Samples]]:
-    """Append new lines to the retained stretches: to the last one, if all of its samples are wanted."""
+    """Append new lines to the retained stretches; extend the last stretch if all of its samples are wanted."""
     if not retained:
         return [read]
     (last, samples), (stretch, new) = retained[-1], read

@@ -25,9 +25,9 @@ from volt.errors import ConfigError, StreamError, missing, quoted
 class Layout:
     """The layout of the arrays of a step. Packs use only `pad` and `dtype`.
 
-    pad: the id that fills rows, or one for each field by name; by default each field's <pad>
+    pad: the id that fills rows, or field name → id; by default the id of each field's <pad>
     left_pad_source, left_pad_target: whether padding is on the left
-    pad_to_multiple: the width of a batch is a multiple of it
+    pad_to_multiple: widths are rounded up to a multiple of this
     dtype: dtype of ids
 
     >>> Layout(dtype="int32").left_pad_source
@@ -48,7 +48,7 @@ class Layout:
         check_option(self, "dtype", arguments.choice, choices=("int64", "int32"))
 
     def of(self, samples: SampleFormat, *, packed: bool = False) -> dict[str, Any]:
-        """Return the options of `collate` or `collate_packed`. Raises ConfigError if a vocabulary lacks <pad> or EOS.
+        """Return the arguments of `collate` or `collate_packed`. Raises ConfigError if a vocabulary lacks <pad> or EOS.
 
         samples: the format of samples
         packed: whether rows are packs
@@ -59,11 +59,11 @@ class Layout:
         names = [*samples.vocabularies]
         _, target = _sides(names)
         if (eos := samples.vocabularies[target].eos) is None:
-            raise ConfigError(f"the vocabulary of {target} has no EOS, which targets end in; add the token </s>")
+            raise ConfigError(f"the vocabulary of {target} has no EOS to end targets with; add the token </s>")
         pads = self.pad if self.pad is not None else {name: samples.vocabularies[name].pad for name in names}
         for name in names if self.pad is None else ():
             if samples.vocabularies[name].pad is None:
-                raise ConfigError(f"the vocabulary of {quoted(name)} has no <pad>; add the token, or give pad, an id")
+                raise ConfigError(f"the vocabulary of {quoted(name)} has no <pad>; add the token, or set pad to an id")
         if packed:
             return {"pad": pads, "eos": eos, "dtype": self.dtype}
         return {**asdict(self), "pad": pads, "eos": eos}
@@ -71,12 +71,12 @@ class Layout:
 
 Ids = NDArray[Any]  # int64 or int32
 Rows = Iterable[int] | Longs
-Each = int | Mapping[str, int]  # one number, or one for each field
+Each = int | Mapping[str, int]  # one number for all fields, or field name → number
 _NO_MASK, _NO_POSITIONS = np.zeros(0, bool), np.zeros(0, np.int64)
 
 
 class _Side(NamedTuple):
-    """One side of a batch, (n_rows, width). before: the ids with EOS moved to the front; empty unless requested."""
+    """One side of a batch, (n_rows, width). before: the ids with EOS moved to the front; empty if no EOS was given."""
 
     tokens: Ids
     before: Ids
@@ -90,18 +90,18 @@ def collate(
 ) -> dict[str, Any]:  # fmt: skip
     """Return the arrays of one step. Raises StreamError if a target does not end in EOS.
 
-    samples: samples with source and target, or with one field, for a language model
+    samples: samples with a source and a target, or with one field for a language model
     rows: indices of the samples of the batch, in order
-    pad: the id that fills rows; or one for each field by name
-    eos: the id that ends each target and starts its input; or one for each field
+    pad: the id that fills rows, or field name → id
+    eos: the id that ends each target and starts its input, or field name → id
     left_pad_source, left_pad_target: whether padding is on the left
-    width: the width of the arrays, or one for each field; by default the length of the longest row
-    pad_to_multiple: widths are rounded up to a multiple of it
-    dtype: int64 or int32, of ids
+    width: the width of the arrays, or field name → width; by default the length of the longest row
+    pad_to_multiple: widths are rounded up to a multiple of this
+    dtype: dtype of ids, int64 or int32
 
     Returns `id` (the samples' numbers in the stream), `nsentences`, `ntokens` (of the target), `target`, `src_mask` and
-    `tgt_mask` (true for ids), and `net_input` with `src_tokens`, `src_lengths` and `prev_output_tokens`; of one field,
-    `src_tokens` contains the id before each id of `target`, and replaces `prev_output_tokens`.
+    `tgt_mask` (true for ids), and `net_input` with `src_tokens`, `src_lengths` and `prev_output_tokens`. For one field,
+    `src_tokens` contains the id before each id of `target`, and there is no `prev_output_tokens`.
 
     >>> step = collate(Samples.of({"text": [[5, 6, 2]]}), [0], pad=1, eos=2, pad_to_multiple=4)
     >>> step["net_input"]["src_tokens"].tolist(), step["target"].tolist()
@@ -145,12 +145,12 @@ def collate_packed(
 
     samples: samples of one field, none longer than a row; `cut_samples` splits longer ones
     packs: the indices of the samples of each row
-    length: the ids of a row
+    length: number of ids in a row
     pad, eos, dtype: as in `collate`
 
-    Returns `id`, `nsentences`, `ntokens`, `target` and `tgt_mask` (n_packs, length), and `net_input` with `src_tokens`,
-    `position_ids` (n_packs, length) and, for attention within samples, `cu_seqlens` (n_segments + 1,) int32, where
-    samples and padding start in the flat batch, and `max_seqlen`.
+    Returns `id`, `nsentences`, `ntokens`, `target` and `tgt_mask` (n_packs, length), and `net_input` with `src_tokens`
+    and `position_ids` (n_packs, length). For attention within samples, `net_input` also has `max_seqlen` and
+    `cu_seqlens` (n_segments + 1,) int32: where samples and padding start in the flat batch.
 
     >>> samples = Samples.of({"text": [[5, 2], [6, 7, 2], [2]]})
     >>> step = collate_packed(samples, [[1, 2], [0]], length=4, pad=1, eos=2)
@@ -159,7 +159,7 @@ def collate_packed(
     """
     source, target = _sides([*arguments.instance(samples, Samples, "samples").fields])
     if source != target:
-        raise ConfigError(f"samples of {', '.join(samples.fields)}: only samples of one field are packed; use collate")
+        raise ConfigError(f"samples of {', '.join(samples.fields)}: packs take samples of one field; use collate")
     length, kind = arguments.whole(length, "length", low=1), _kind(dtype)
     fill, end = _of(target, pad, "pad", samples), _of(target, eos, "eos", samples)
     listed = [_rows(pack, len(samples)) for pack in arguments.several(packs, "packs", one="give a list of rows")]
@@ -188,7 +188,7 @@ def collate_packed(
 
 
 def to_torch(collated: Any) -> Any:
-    """Return the arrays of a step as torch tensors that share their memory.
+    """Return a step with its arrays as torch tensors, which share the arrays' memory.
 
     collated: the result of `collate` or `collate_packed`
     """
@@ -255,7 +255,7 @@ def _laid_out(
     samples: Samples, name: str, rows: Longs, places: Longs, shape: tuple[int, int], *, pad: int, kind: np.dtype[Any],
     eos: int | None = None, positions: Longs = _NO_POSITIONS,
 ) -> _Side:  # fmt: skip
-    """Return arrays with samples at these positions. Raises StreamError unless all end in `eos`."""
+    """Return arrays with samples at their places. Raises StreamError if one does not end in `eos`."""
     from volt.kernels.batching import put_rows
 
     encoded: Encoded = samples[name]
@@ -269,5 +269,5 @@ def _laid_out(
     bad = put_rows(encoded.ids, encoded.offsets, rows, places, firsts, is_last, eos or 0, *flat)
     if bad >= 0:
         field = f"line {samples.numbers[rows[bad]]:,} of the stream: field {quoted(name)}"
-        raise StreamError(f"{field} does not end in EOS, the id {eos}; make samples with eos=True, or name the last id")
+        raise StreamError(f"{field} does not end in EOS, the id {eos}; make samples with eos=True, or set eos")
     return _Side(tokens, before, mask, _sizes(encoded, rows))

@@ -23,7 +23,7 @@ _REMEDY = "add it, as in batches: {fields: {src: joint.volt, tgt: joint.volt}, m
 
 
 class ReadSteps(NamedTuple):
-    """The arguments of `Steps` that a configuration gives, and the paths of its vocabularies."""
+    """The arguments of `Steps` that a configuration defines, and the paths of its vocabularies."""
 
     stream: Stream
     samples: SampleFormat
@@ -59,7 +59,7 @@ def read_steps(
 
 
 def _samples(values: Batches) -> SampleFormat:
-    """Return the format of samples, with each field checked by itself, so that an error has its line."""
+    """Return the format of samples; check fields one by one, so that errors have their line."""
     loaded = dict[str, Numbering]()
     for name, path in values.vocabularies.items():
         with values.naming("fields", name, "vocabulary"):

@@ -1,4 +1,4 @@
-"""The ids of the tokens of a field, from a VOLT vocabulary, a SentencePiece model or a list of tokens.
+"""Number the tokens of a field with a VOLT vocabulary, a SentencePiece model or a list of tokens.
 
 >>> numbers = numbering_of(["<s>", "<pad>", "</s>", "<unk>", "lo", "w"], "src")
 >>> numbers, numbers.looked_up(Column.of(["w lo", "", "w low"])).strings()
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from volt.kernels.word_types import Types
     from volt.stream.transforms.transform import Transform
 
-_GIVE = "give a vocabulary, the path of one or of a SentencePiece model, or a list of tokens"
+_GIVE = "give a vocabulary, the path of a vocabulary or SentencePiece model, or a list of tokens"
 _ROLES = {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>"}
 
 
@@ -61,7 +61,7 @@ class Numbering:
         return {piece: number for number, piece in enumerate(self.pieces)}
 
     def looked_up(self, column: Column) -> Column:
-        """Return the ids of a column of pieces; `unk`, or −1 without it, for unknown pieces.
+        """Return the ids of a column of pieces; for unknown pieces, `unk`, or −1 if it is None.
 
         column: lines of pieces separated by spaces
         """
@@ -75,7 +75,7 @@ class Numbering:
 
     @cached_property
     def _table(self) -> tuple[Types, NDArray[np.int32]]:
-        """The hash table of pieces, and the id of each entry; the last id is `unk`."""
+        """The hash table of pieces, and the id of each entry, followed by `unk` or −1."""
         from volt.kernels.word_types import Types, find_words
 
         ids = [number for piece, number in self.ids.items() if piece and " " not in piece]

@@ -1,7 +1,7 @@
 """Lay rows end to end into packs of a fixed length, and split samples to that length.
 
 Rows are packed from the longest to the shortest, each into the fullest pack with room for it, or into a new pack.
-This makes at most 11/9 of the fewest possible packs, plus four (best-fit decreasing; Johnson, 1974).
+The number of packs is at most 11/9 of the minimum, plus four (best-fit decreasing; Johnson, 1974).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def cut_samples(samples: Samples, size: int) -> Samples:
     """Split samples into consecutive parts of at most `size` ids. The id before a part is its context.
 
     samples: samples of one field; they may have been split before
-    size: ids, such as the length of a pack
+    size: maximum number of ids, such as the length of a pack
 
     >>> cut_samples(Samples.of({"text": [[5, 6, 7, 8, 2], [9, 2]]}), 3).parts
     Parts(starts=array([0, 3, 0]), before=array([-1,  7, -1]), is_last=array([False,  True,  True]))
@@ -59,14 +59,14 @@ def _cut(lengths: Longs, size: int) -> tuple[Longs, Longs, Longs]:
     return np.repeat(np.arange(len(lengths)), n_parts), starts, np.minimum(np.repeat(lengths, n_parts) - starts, size)
 
 
-LONGEST = 1 << 24  # tokens of a pack: the search for free space takes ten bytes for each
+LONGEST = 1 << 24  # maximum number of tokens in a pack: the search for free space takes ten bytes for each
 
 
 class Pack(NamedTuple):
     """The segments of a pack, one after the other.
 
     rows: (n_segments,) int64
-    starts: (n_segments,) int64, positions in their rows: 0, unless a row was split
+    starts: (n_segments,) int64, where each segment starts in its row: 0, unless the row was split
     sizes: (n_segments,) int64, tokens
     """
 
@@ -101,7 +101,7 @@ class Packs:
     segments: the segments of all packs, one after the other
     ends: (n_packs,) int64, the end of each pack among the segments
     size: tokens of a pack
-    too_long, empty: int64, rows longer than a pack, or without tokens
+    too_long, empty: int64, rows longer than a pack, and rows without tokens
     """
 
     segments: Pack
@@ -125,7 +125,7 @@ class Packs:
 
     @property
     def padding_share(self) -> float:
-        """The share of all packs that no row fills."""
+        """The share of the packs' space that is empty."""
         return 1 - float(self.segments.sizes.sum()) / (len(self) * self.size) if len(self) else 0.0
 
 
@@ -145,7 +145,7 @@ def pack(
     size: tokens of a pack
     on_long: action for a row longer than a pack: "raise" an error, "report" it in `too_long`, or "split" it
     shuffle: whether the order of packs, and of equally long rows, is random
-    seed, epoch, window: seeds of that order
+    seed, epoch, window: seeds of this random order
 
     >>> packs = pack([9, 1], 4, on_long="split", shuffle=False)
     >>> [list(zip(one.rows.tolist(), one.starts.tolist(), one.sizes.tolist())) for one in packs]
@@ -162,7 +162,7 @@ def pack(
     segments = Pack(retained[rows], starts, sizes)
     order = turns(len(segments.sizes), shuffle, "pack", "rows", *place)
     order = order[stable_order(size - segments.sizes[order])]
-    tree, tops = np.zeros(2 << size.bit_length(), np.uint8), np.full(size + 1, -1, np.int64)  # of free spaces
+    tree, tops = np.zeros(2 << size.bit_length(), np.uint8), np.full(size + 1, -1, np.int64)  # of free space
     below, packs = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
     n_packs = fit_best(segments.sizes[order], size, tree, tops, below, packs)
     numbers = turns(n_packs, shuffle, "pack", "packs", *place)[packs]

@@ -21,7 +21,7 @@ from volt.stream.transforms.line_batch import Batch
 
 
 class Parts(NamedTuple):
-    """The part of its line that each sample is.
+    """The position of each sample in its line.
 
     starts: (n,) int64, how many ids of the line come before a sample
     before: (n,) int64, the last of these ids; −1 at the start of a line
@@ -34,17 +34,11 @@ class Parts(NamedTuple):
 
     @classmethod
     def whole(cls, n: int) -> Self:
-        """Return whole lines as parts.
-
-        n: how many samples
-        """
+        """Return the parts of `n` samples that are whole lines."""
         return cls(np.zeros(n, np.int64), np.full(n, -1, np.int64), np.ones(n, np.bool_))
 
     def taken(self, rows: Longs) -> Parts:
-        """Return the parts of some samples.
-
-        rows: (n,) int64
-        """
+        """Return the parts of the samples at `rows`."""
         return Parts(self.starts[rows], self.before[rows], self.is_last[rows])
 
 
@@ -62,7 +56,7 @@ class Samples:
 
     fields: name → the ids of all samples, and where each sample starts
     numbers: (n,) int64, the number of each sample's line in the stream
-    parts: the part of its line that each sample is; None if all are whole lines
+    parts: the position of each sample in its line; None if all samples are whole lines
 
     >>> Samples.of({"src": [[5, 2], [2]]}).lengths.tolist()
     [[2], [1]]
@@ -85,15 +79,15 @@ class Samples:
 
     @classmethod
     def of(cls, fields: Mapping[str, Iterable[Sequence[int]]], numbers: Sequence[int] | None = None) -> Samples:
-        """Return samples.
+        """Return samples with these ids.
 
         fields: name → the ids of each sample
-        numbers: line numbers of the samples; by default from 0
+        numbers: line numbers; by default 0, 1, …
         """
         flat = {name: _flat(name, rows) for name, rows in arguments.mapping(fields, "fields").items()}
         sizes = {name: len(encoded) for name, encoded in flat.items()}
         if len({*sizes.values()}) != 1:
-            raise ConfigError(f"the fields have {sizes or 'no'} samples; give each field as many, and one or more")
+            raise ConfigError(f"the fields have {sizes or 'no'} samples; give one or more fields of equal size")
         n = max(sizes.values())
         array = np.arange(n) if numbers is None else np.array(arguments.wholes(numbers, "numbers"), np.int64)
         if len(array) != n:
@@ -106,10 +100,7 @@ class Samples:
         return np.stack([np.diff(encoded.offsets) for encoded in self.fields.values()], axis=1)
 
     def parts_of(self, rows: Longs) -> Parts:
-        """Return the parts of some samples, even of whole lines.
-
-        rows: (n,) int64
-        """
+        """Return the parts of the samples at `rows`, also if all samples are whole lines."""
         return Parts.whole(len(rows)) if self.parts is None else self.parts.taken(rows)
 
 
@@ -176,13 +167,13 @@ class SampleFormat:
 
     vocabularies: name of each field, in order → a vocabulary or encoder, the path of a vocabulary or SentencePiece
         model, or a list of tokens with <unk>, <s> and </s>
-    holds: "text" to encode, "pieces" between spaces, or "ids" as numbers; by default text, or pieces for a list of
-        tokens. A column of ids is used as it is.
-    bos, eos: whether to add BOS and EOS. Binary shards have EOS already: set eos=False.
+    holds: "text" to encode, "pieces" separated by spaces, or "ids" in decimal; by default "pieces" if the vocabulary is
+        a list of tokens, else "text". A column of ids is used unchanged.
+    bos, eos: whether to add BOS and EOS. Binary shards contain EOS already: set eos=False.
     prefix: name of the field → the tokens between BOS and the tokens of the line
     max_length: maximum number of ids in a field, including BOS, prefix and EOS
-    beyond: action for a longer field: "refuse" it, or "truncate" the line's ids at their end
-    unknown: "replace" unknown pieces by <unk>, or "refuse" them
+    beyond: action for a longer field: "refuse" it, or "truncate" the ids of the line
+    unknown: action for unknown pieces: "replace" them by <unk>, or "refuse" them
 
     >>> tokens = ["<unk>", "<s>", "</s>", "<2de>", "lo", "w"]
     >>> pairs = SampleFormat({"src": tokens, "tgt": tokens}, prefix={"src": ["<2de>"]}, max_length=9)
@@ -205,7 +196,7 @@ class SampleFormat:
         inputs = arguments.mapping(self.vocabularies, "vocabularies", remedy=remedy)
         if not inputs:
             raise ConfigError(f"vocabularies is empty; {remedy}")
-        loaded = dict[int, Numbering]()  # a vocabulary of several fields is loaded once
+        loaded = dict[int, Numbering]()  # fields with the same vocabulary share a numbering
         numberings = {name: loaded.setdefault(id(one), numbering_of(one, name)) for name, one in inputs.items()}
         object.__setattr__(self, "vocabularies", numberings)
         for name in ("bos", "eos"):
@@ -232,9 +223,9 @@ class SampleFormat:
         return f"<SampleFormat: {', '.join(self.vocabularies)}{framed}{most}>"
 
     def samples(self, batch: Batch | StreamBatch) -> Samples:
-        """Return a sample for each line. Raises StreamError, with the line's position, if it does not fit.
+        """Return a sample for each line. Raises StreamError, with the line's position, if a line does not fit.
 
-        batch: a batch of `Stream.batches`, or lines alone, whose samples are numbered from 0
+        batch: a batch of `Stream.batches`, or a `Batch` of lines, whose samples are numbered from 0
         """
         if not isinstance(batch, StreamBatch):
             lines = arguments.instance(batch, Batch, "batch")
@@ -275,7 +266,7 @@ class SampleFormat:
         if bad >= 0:
             ids = out[offsets[bad] + len(head) : offsets[bad + 1] - len(tail)]
             fault = f"the id {ids[(ids < 0) | (ids >= most)][0]} in field {quoted(name)} is not in its vocabulary"
-            raise StreamError(f"{place(bad)}: {fault}, which has 0 to {most - 1:,}; name the vocabulary that made it")
+            raise StreamError(f"{place(bad)}: {fault} (0 to {most - 1:,}); give the vocabulary that made it")
         return Encoded(frozen(out), offsets)
 
     def _ids(self, name: str, column: Column, place: Place) -> Column:

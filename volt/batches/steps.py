@@ -1,7 +1,7 @@
 """`Steps`: a stream → the arrays of each step of one rank, endless and exact to the sample.
 
-Lines are read one window at a time, become samples, and a rule puts these into steps. Every rank makes the same steps
-and takes its own batch of each, without communication.
+Lines are read one window at a time and become samples, which a rule arranges in steps. Every rank computes the same
+steps and takes its own batch from each, without communication.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ from volt.stream.tasks.task import Split
 
 WINDOW = 1 << 14
 _RECALLED = 16  # windows that `state(at=…)` can go back
-_PLACES = 10  # of samples that are too long
+_PLACES = 10  # maximum number of too long samples whose positions are recorded
 _FRUITLESS = 64  # consecutive windows without a step, after which an error is raised
 _GRACE = 2.0  # seconds that the thread has to stop when the steps are closed
 
 
 class Steps:
-    r"""An iterable of the results of `collate` or `collate_packed`; each iterator continues where the last stopped.
+    r"""An iterable of the results of `collate` or `collate_packed`; each iterator continues where the last one stopped.
 
-    stream: the stream of lines, which the steps own from now on
-    samples: how lines become samples of source and target, or of one field, for a language model
+    stream: the stream of lines; from now on, only the steps may read it
+    samples: how lines become samples of source and target, or of one field for a language model
     batches: the rule: `ByTokens` or `ByPacks`
-    window: how many lines to read for a window, or "epoch": an epoch of one source, or a virtual epoch of several
-        (`Stream.epoch_lines`); all lines if they end
+    window: number of lines in a window, or "epoch": an epoch of a single source; of several sources, a virtual epoch
+        (`Stream.epoch_lines`), or all lines if they end
     layout: layout of the arrays
-    rank, world: this rank, and the number of ranks; 0 and 1 if each rank's stream has its own lines
-    ahead: whether a thread makes the next window while this one is in use
+    rank, world: this rank, and the number of ranks; 0 and 1 if each rank's stream reads only its own lines
+    ahead: whether a thread reads the next window while the current one is in use
 
     >>> from volt.stream import Source
     >>> import tempfile
@@ -83,7 +83,7 @@ class Steps:
             stream, samples, batches, size=self._size, world=self.world, pad_to_multiple=layout.pad_to_multiple
         )
         self._window: Window | None = None
-        self._n_done, self._before = 0, 0  # steps of the window, and of earlier windows
+        self._n_done, self._before = 0, 0  # steps taken in this window, and in earlier windows
         self._first = 0  # the number of the first window that is made
         self._next: Future[Window | None] | None = None
         self._is_ahead, self._pid, self._lock = bool(ahead), os.getpid(), threading.RLock()
@@ -97,7 +97,7 @@ class Steps:
         values: Mapping[str, object] | None = None, split: Split = "train", tasks: Sequence[str] | None = None,
         ahead: bool = True, **options: Any,
     ) -> Self:  # fmt: skip
-        """Return the steps of a YAML file with a section `batches`. Raises ConfigError, with the line of each mistake.
+        """Return the steps of a YAML file's section `batches`. Raises ConfigError, with the line of each mistake.
 
         path: path of the file
         rank, world, ahead: as in `Steps`
@@ -116,15 +116,15 @@ class Steps:
 
     def _check(self, window: Size) -> None:
         if self.world > 1 and self.stream.world > 1:
-            fault = f"world is {self.world}, but the stream is already one of {self.stream.world} ranks"
+            fault = f"world is {self.world}, but the stream reads only the lines of one of {self.stream.world} ranks"
             raise ConfigError(f"{fault}; give Steps a stream of all lines, or world=1")
         if isinstance(self.rule, ByPacks) and len(names := [*self.format.vocabularies]) > 1:
-            raise ConfigError(f"samples of {', '.join(names)} are not packed, only samples of one field; give ByTokens")
+            raise ConfigError(f"samples of {', '.join(names)} cannot be packed; give samples of one field, or ByTokens")
         if window == "epoch":
             are_ending = all(source.source.epochs is not None for source in self.stream.sources)
             is_virtual = self.stream.epoch_lines is not None and self.stream.world == 1
             if len(self.stream.sources) > 1 and not (are_ending or is_virtual):
-                message = "window is 'epoch', but several sources have none where weights move, some end, or ranks read"
+                message = "window is 'epoch', but several sources lack one if weights change, some end, or ranks read"
                 raise ConfigError(f"{message}; give a number of lines")
         else:
             window = arguments.whole(window, "window", low=1, high=1 << 31, remedy="give a number of lines, or 'epoch'")
@@ -140,7 +140,7 @@ class Steps:
         return self._before + self._n_done
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Yield the arrays of each step, which counts from then on."""
+        """Count each step, then yield its arrays."""
         while True:
             with self._lock:
                 started = time.monotonic()
@@ -154,10 +154,7 @@ class Steps:
             yield arrays
 
     def skip(self, n: int) -> int:
-        """Skip steps. Return how many there were before the end.
-
-        n: how many steps
-        """
+        """Skip up to `n` steps. Return how many were skipped before the end."""
         left = n = arguments.whole(n, "n", low=0)
         with self._lock:
             while left and (window := self._to_next_step()) is not None:
@@ -166,26 +163,26 @@ class Steps:
         return n - left
 
     def state(self, *, at: int | None = None) -> dict[str, Any]:
-        """Return the state, as JSON values; it is the same for all ranks after equally many steps.
+        """Return the state as JSON values; it is the same for all ranks after equally many steps.
 
-        at: an earlier step, within the last windows; by default the next one
+        at: the step to resume at, within the last windows; by default the next
         """
         with self._lock:
             at = self.n if at is None else arguments.whole(at, "at", low=0)
             if at > self.n:
-                raise StreamError(f"step {at:,} is ahead of the {self.n:,} given; ask for an earlier one")
+                raise StreamError(f"step {at:,} lies ahead of the next step, {self.n:,}; ask for an earlier one")
             for state in reversed(self._recall):
                 if state.n - state.steps <= at:
                     return replace(state, n=at, steps=at - (state.n - state.steps)).to_json()
         raise StreamError(f"step {at:,} is too long ago; ask for one of the last {_RECALLED} windows")
 
     def restore(self, state: Mapping[str, Any], *, accept: Sequence[str] = ()) -> None:
-        """Continue where a state was taken, with any number of ranks and workers. Raises StreamError for other steps.
+        """Continue from a state, with any number of ranks and workers. Raises StreamError if it belongs to other steps.
 
         state: the result of `state`
-        accept: the differences to accept: only "window"; the next window then has the size of these steps
+        accept: differences to accept: only "window" is possible; the next window then has these steps' window size
 
-        With as many ranks as before, the same steps follow; otherwise, the rest of the window becomes other steps.
+        With as many ranks as before, the same steps follow; otherwise, the rest of the window is divided anew.
         """
         values, current = StepsState.from_json(state), self._configuration
         for name in arguments.several(accept, "accept", one="did you mean ['window']?"):
@@ -208,9 +205,9 @@ class Steps:
                 raise
 
     def close(self) -> None:
-        """End the thread, and the workers of the stream. Reading may continue afterwards.
+        """Stop the thread and the stream's workers. Reading may continue afterwards.
 
-        A thread in a slow transform ends later. In a fork, and at the interpreter's end, nothing is closed.
+        A thread inside a slow transform stops later. In a forked process, and at interpreter exit, nothing is closed.
         """
         if not can_wait(self._pid):
             return
@@ -238,7 +235,7 @@ class Steps:
         self.totals = Totals(n_left=window.n_left if window else 0)
 
     def _window_of(self, values: StepsState) -> tuple[Window | None, int]:
-        """Return a state's window, and its number of used steps; (None, 0) before the first window."""
+        """Return a state's window, and the number of steps taken in it; (None, 0) before the first window."""
         if not any(stretch.n_lines for stretch in values.stretches):
             self.stream.restore(values.stretches[0].state)
             self._first = values.window
@@ -284,7 +281,7 @@ class Steps:
         return self._window
 
     def _take(self) -> Window | None:
-        """Return the next window, and begin the one after it in a thread."""
+        """Return the next window; start reading the window after it in a thread."""
         self._resume()
         following = partial(self._windows.after, first=self._first)
         window = following(self._window) if self._next is None else self._awaited(self._next)
@@ -294,7 +291,7 @@ class Steps:
         return window
 
     def _awaited(self, future: Future[Window | None]) -> Window | None:
-        """Return the window of a thread, which continues if the wait is interrupted."""
+        """Return the window that a thread reads. If the wait is interrupted, the thread continues."""
         try:
             return patiently(future)
         except BaseException:
@@ -303,7 +300,7 @@ class Steps:
             raise
 
     def _has_stopped(self, within: float = math.inf) -> bool:
-        """Stop the thread, if it runs. Return whether it stopped within some seconds."""
+        """Stop the thread if it runs. Return whether it stopped within this many seconds."""
         if self._next is None:
             return True
         if not self._next.done():
@@ -315,7 +312,7 @@ class Steps:
         return self._next.done()
 
     def _resume(self) -> None:
-        """Let windows be read again, starting with the incomplete window of a stopped thread."""
+        """Allow reading after a stop, starting with the window that the thread abandoned."""
         if self._windows.is_stopped:
             self._has_stopped()
             if self._next is not None and self._next.exception() is not None:

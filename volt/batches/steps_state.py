@@ -5,7 +5,7 @@ A window's samples come from stretches of lines. To read a stretch again, its st
     {"format": "volt.steps", "version": 1, "n": 812, "window": 3, "steps": 20, "world": 8, "stretches": [{"stream": …,
      "n_lines": 16384, "wanted": null}, …], "configuration": …}
 
-`wanted` is a bit for each sample of a stretch, as base64 of zlib.
+`wanted` has one bit for each sample of a stretch, compressed with zlib and encoded in base64.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Size = int | Literal["epoch"]
 FORMAT, VERSION = "volt.steps", 1
 _NUMBERS = ("n", "window", "steps", "world")
 _KEYS = ("format", "version", *_NUMBERS, "stretches", "configuration", "checksum")
-_MOST_BYTES = 1 << 28  # of bits: two thousand million samples
+_MOST_BYTES = 1 << 28  # after decompression: bits of two thousand million samples
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +39,7 @@ class LineRun:
     """A stretch: consecutive lines of a stream.
 
     state: the stream's state at the first of these lines
-    places: (n_lines, 2) int64, each line's source and number in the source
+    places: (n_lines, 2) int64, each line's source, and its number in the source
     wanted: int64, the samples not yet used, in order; None for all
     """
 
@@ -54,12 +54,12 @@ class LineRun:
 
 @dataclass(frozen=True, slots=True)
 class StepsState:
-    """The position of steps, and what they depend on.
+    """The position and configuration of steps.
 
     n: steps so far
-    steps: steps so far of the window
+    steps: steps so far in the window
     world: the number of ranks of the window's steps
-    stretches: the window's stretches; before the first window, one without lines
+    stretches: the window's stretches; before the first window, one stretch without lines
     configuration: fingerprints and options that steps depend on, by name
     """
 
@@ -82,7 +82,7 @@ class StepsState:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> StepsState:
-        """Return the state that `to_json` wrote. Raises StreamError, with the key, for anything else."""
+        """Return the state that `to_json` wrote. Raises StreamError, with the key at fault, for anything else."""
         arguments.mapping(stored, "state", remedy="give what Steps.state returns")
         if stored.get("format") == "volt.stream":
             raise refusal("the state belongs to a stream of lines, not to steps")
@@ -127,7 +127,7 @@ def _stretch(stored: object, at: str) -> LineRun:
 
 
 def bits_of(samples: Longs) -> str:
-    """Return rising numbers as bits, in base64 of zlib.
+    """Return rising numbers as bits, compressed with zlib and encoded in base64.
 
     >>> samples_of(bits_of(np.array([0, 2])), "wanted").tolist()
     [0, 2]
@@ -138,7 +138,7 @@ def bits_of(samples: Longs) -> str:
 
 
 def samples_of(bits: str, at: str) -> Longs:
-    """Return the numbers that `bits_of` wrote. at: the key of the state, for errors"""
+    """Return the numbers that `bits_of` encoded. at: the key of the state, for errors"""
     try:
         data = zlib.decompressobj().decompress(b64decode(bits.encode(), validate=True), _MOST_BYTES)
     except (zlib.error, binascii.Error, UnicodeEncodeError):

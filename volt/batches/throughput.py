@@ -1,4 +1,4 @@
-"""Counts of steps that a trainer takes: tokens, padding, throughput, and how long the trainer waited."""
+"""Measure the steps that a trainer takes: tokens, padding, throughput, and how long the trainer waited."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from volt.errors import ConfigError, OutputError, reason, shown_path
 class Totals:
     """The totals of a rank since its steps were opened or restored.
 
-    n_steps, n_samples: steps, and samples in its batches
+    n_steps, n_samples: steps, and samples in the rank's batches
     n_tokens, n_laid_out: ids of all fields, without and with padding
-    seconds: how long its trainer has waited for steps
-    n_too_long, n_too_short: samples, of all ranks, in no batch
+    seconds: how long the rank's trainer has waited for steps
+    n_too_long, n_too_short: samples of all ranks too long, or too short, for any batch
     too_long: the positions of the first ten lines that are too long
-    n_left: samples at the end that are too few for a step
+    n_left: samples at the stream's end, too few for a step
 
     >>> Totals(n_tokens=75, n_laid_out=100).padding_share
     0.25
@@ -58,7 +58,7 @@ class Totals:
 def counts_of(step: object) -> tuple[Totals, int]:
     """Return the totals of a step that `collate` or `collate_packed` returned, and its widest array, in ids."""
     if not isinstance(step, Mapping) or "ntokens" not in step:
-        raise arguments.refusal(step, "a step", "give what volt.batches.Steps gives, or collate")
+        raise arguments.refusal(step, "a step", "give a step of volt.batches.Steps, or a result of collate")
     inputs, arrays, n_ids = step["net_input"], [step["target"]], int(step["ntokens"])
     if "prev_output_tokens" in inputs:  # there are two fields
         arrays.append(inputs["src_tokens"])
@@ -75,8 +75,8 @@ _GIVE = "give an open file, such as sys.stderr, the path of a file for JSON line
 class Counted(Generic[T]):
     """An iterator that counts its steps. `n` is the number of steps so far, over all runs.
 
-    steps: any iterable; counting starts from its n, if it has one
-    start: the step to continue at; earlier ones are skipped
+    steps: any iterable; counting starts from its attribute `n`, if it has one
+    start: the step to continue at; earlier steps are skipped
 
     >>> counted = Counted("abcde", start=3)
     >>> next(counted), counted.n, list(counted), counted.n
@@ -87,7 +87,7 @@ class Counted(Generic[T]):
         self.steps, self.n = steps, int(getattr(steps, "n", 0))
         start = self.n if start is None else arguments.whole(start, "start", low=0)
         if start < self.n:
-            raise ConfigError(f"start is {start:,}, but {counted(self.n, 'step')} were given; restore an earlier state")
+            raise ConfigError(f"start is {start:,}, but {counted(self.n, 'step')} were taken; restore an earlier state")
         self._left: Iterator[T] | None = None
         if self.skip(start - self.n) or self.n < start:
             raise ConfigError(f"start is {start:,}, but there are {counted(self.n, 'step')}; give an earlier one")
@@ -103,10 +103,7 @@ class Counted(Generic[T]):
         return step
 
     def skip(self, n: int) -> int:
-        """Skip steps. Return how many were missing at the end.
-
-        n: how many steps
-        """
+        """Skip `n` steps. Return how many were missing because the steps ended."""
         n = arguments.whole(n, "n", low=0)
         if n and hasattr(self.steps, "skip"):
             passed, self._left = int(self.steps.skip(n)), None
@@ -127,9 +124,9 @@ class Report:
     padding: the share of padding in the arrays of this run
     longest: the widest array of this run, in ids
     tokens_per_second: tokens per second since the last report
-    waited: share of the time since the last report that the trainer waited for steps
+    waited: share of the time since the last report spent waiting for steps
     first_wait: seconds until the first step of this run
-    too_long, too_short: rows of this run, of all ranks, that were in no batch
+    too_long, too_short: rows of all ranks too long, or too short, for any batch of this run
     """
 
     step: int = 0
@@ -160,11 +157,11 @@ class Report:
 
 
 class Progress(Generic[T]):
-    """An iterator over steps that reports their progress after every few steps, and at their end.
+    """An iterator over steps that reports progress every few steps, and at the end.
 
     steps: dicts of arrays, as `collate` returns them
-    every: how many steps between two reports
-    to: a destination for rank 0: an open text file, the path of a file for lines of JSON, a function, or None
+    every: number of steps between two reports
+    to: where rank 0 writes reports: an open text file, the path of a file for lines of JSON, a function, or None
     rank, world: by default the attributes of `steps`, or 0 and 1
 
     >>> import sys
@@ -194,7 +191,7 @@ class Progress(Generic[T]):
         self._waited = self._reported_wait = self._first = self._first_wait = 0.0
 
     def __iter__(self) -> Iterator[T]:
-        """Yield each step, which counts from then on."""
+        """Count each step, then yield it."""
         self._first = self._first or time.perf_counter()
         while True:
             requested = time.perf_counter()

@@ -1,14 +1,14 @@
-"""Lengths of rows → batches of at most max_tokens, of rows of similar length; batches → ranks.
+"""Group rows of similar length into batches of at most `max_tokens`, and deal the batches to ranks.
 
-A batch costs its rows times its longest side, padded. The steps of `token_batches`:
+A batch costs its rows times the padded width of its longest side. The stages of `token_batches`:
 
-    order    permute rows, then sort by the longest side, ties by the first side less the last: upwards for even
-             lengths, downwards for odd ones; with noise ρ, by length + U(−ρ, ρ) · length alone. sort="sides" sorts by
-             the last side, then the one before it, …
-    split    of the k rows that fit, a step takes m · ⌊k / m⌋, or all where k < m = `multiple`; the last step takes all
+    order    permute rows, then sort by the longest side; ties by the first side minus the last, ascending for even
+             lengths and descending for odd ones. With noise ρ, sort by length + U(−ρ, ρ) · length only.
+             With sort="sides", sort by the first side, ties by the second side, …
+    split    if k rows fit, a step takes m · ⌊k / m⌋ of them, m = `multiple`, or all if k < m; the last step takes all
     buckets  each side of a row counts as long as the smallest bucket that it fits into
-    deal     w ranks share a step of w batches: m is 8 · w, or w where fewer rows fit. If fewer than w rows would
-             remain for the last step, the step before cedes some.
+    deal     w ranks share a step of w batches: m is `multiple` · w, or w if fewer rows fit. If fewer than w rows
+             would remain for the last step, the step before leaves it some of its rows.
     shuffle  permute the steps
 """
 
@@ -39,7 +39,7 @@ class Dealt:
     """The batch of each rank in each step.
 
     steps: (n_steps, world) int64, numbers of batches
-    left: int64, the batches that remain, fewer than `world`
+    left: int64, leftover batches, fewer than `world`
     """
 
     steps: Longs
@@ -54,13 +54,13 @@ class Dealt:
 
 
 def deal(costs: ArrayLike, *, world: int, seed: int = 0, epoch: int = 0, window: int = 0) -> Dealt:
-    """Deal finished batches to ranks: in a step, each rank gets one, of similar costs.
+    """Deal finished batches to ranks: in each step, every rank gets one batch, of similar costs.
 
     costs: (n,) whole numbers, such as `TokenBatches.costs`
     world: the number of ranks
     seed, epoch, window: seeds of the leftover batches and the order of steps
 
-    The total costs of two ranks differ by at most the dearest batch less the cheapest.
+    The total costs of two ranks differ by at most as much as the costs of two batches.
 
     >>> dealt = deal([10, 20, 11, 21], world=2)
     >>> sorted(sorted(step) for step in dealt.steps.tolist()), dealt.left.tolist()
@@ -82,9 +82,9 @@ class TokenBatches:
 
     order: (n_kept,) int64, rows, batch after batch
     ends: (n_batches,) int64, where each batch ends in `order`
-    longest: (n_batches,) int64, the padded width of the batches of a step
-    too_long, too_short: int64, rows in no batch
-    left: int64, leftover rows, which do not fill a step
+    longest: (n_batches,) int64, the padded width of each batch, equal within a step
+    too_long, too_short: int64, rows too long, or too short, for any batch
+    left: int64, leftover rows, too few for a step
     world: the number of batches of a step: batch i is for rank i % world
 
     >>> batches = token_batches([3, 9, 2, 8], max_tokens=18, shuffle=False)
@@ -114,7 +114,7 @@ class TokenBatches:
 
     @property
     def sizes(self) -> Longs:
-        """(n_batches,) int64, the rows of each batch."""
+        """(n_batches,) int64, the number of rows of each batch."""
         return np.diff(self.ends, prepend=0)
 
     @property
@@ -152,16 +152,16 @@ def token_batches(
     epoch: int = 0,
     window: int = 0,
 ) -> TokenBatches:
-    """Return batches in which rows times the padded width are at most `max_tokens`, by the rule of this module.
+    """Return batches whose rows times padded width are at most `max_tokens`. See the module for the stages.
 
     lengths: (n,) or (n, sides) whole numbers, tokens; the length of a row is its longest side
     max_tokens, max_sentences: maximum number of tokens, with padding, and of rows in a batch
-    multiple: the number of rows of a batch is a multiple of it, where that many fit
-    pad_to_multiple: the width of a batch counts as the next multiple of it
+    multiple: the number of rows of a batch is a multiple of this, if that many fit
+    pad_to_multiple: widths are rounded up to a multiple of this
     sort: "length" leaves less padding; "sides" is fairseq's order
     noise: ρ, from 0 to 1: how far lengths are blurred before sorting
-    buckets: rising lengths, up to max_tokens: `longest` is always one of them
-    max_length, min_length: rows with more tokens (by default more than fit), or fewer, are in no batch
+    buckets: rising lengths, up to `max_tokens`: every batch is as wide as one of them
+    max_length, min_length: limits of the length of a row; by default, at most as many tokens as fit, and at least one
     on_long: action for rows that are too long: "raise" StreamError, or "report" them in `too_long`
     world: the number of ranks; all get equally many batches, of equally many rows
     shuffle: whether the order of steps, and of equally long rows, is random
@@ -186,7 +186,7 @@ def token_batches(
     name, limit = limit_of(max_tokens, max_length, widths.tolist(), padded)
     sides = _longest(rows)
     if arguments.whole(min_length, "min_length", low=1) > limit:
-        raise ConfigError(f"min_length is {min_length}, more than {name}, {limit}; no row has a length between")
+        raise ConfigError(f"min_length is {min_length}, more than {name}, {limit}; no row can be long enough; lower it")
     is_long, is_short = sides > limit, sides < min_length
     retained, too_long, too_short = map(np.flatnonzero, (~is_long & ~is_short, is_long, is_short))
     refuse_long(too_long, sides, limit, name, on_long=on_long, ways=("raise", "report"))
@@ -226,10 +226,10 @@ def limit_of(
 def _checked_buckets(buckets: Iterable[int] | None, max_tokens: int, padded: int) -> Longs:
     widths = [] if buckets is None else arguments.wholes(buckets, "buckets")
     if buckets is not None and not widths:
-        raise ConfigError("buckets is empty; give lengths that rise, or None")
+        raise ConfigError("buckets is empty; give rising lengths, or None")
     for place, (before, one) in enumerate(pairwise([0, *widths])):
         if one <= before:
-            raise ConfigError(f"buckets[{place}] is {one:,}, after {before:,}; give lengths that rise, from 1 on")
+            raise ConfigError(f"buckets[{place}] is {one:,}, after {before:,}; give rising lengths, from 1 on")
     if widths and (width := widths[-1] + -widths[-1] % padded) > max_tokens:
         last = f"{widths[-1]:,}" if width == widths[-1] else f"{widths[-1]:,}, padded to {width:,}"
         raise ConfigError(f"the last of buckets is {last}, more than max_tokens, {max_tokens:,}; remove it")
@@ -241,31 +241,30 @@ def _checked_noise(noise: float, sort: str, *, shuffle: bool) -> float:
     if not 0 <= noise <= 1:
         raise ConfigError(f"noise is {noise:g}; give a number from 0 to 1")
     if arguments.choice(sort, "sort", ("length", "sides")) == "sides" and noise:
-        raise ConfigError(f"noise is {noise:g} but sort is 'sides', which has none; set noise to 0 or sort to length")
+        raise ConfigError(f"noise is {noise:g} but sort='sides' takes no noise; set noise to 0 or sort to length")
     if noise and not shuffle:
         raise ConfigError(f"noise is {noise:g} but shuffle is False; noise is random: set it to 0, or shuffle")
     return noise
 
 
 def turns(n: int, shuffle: bool, *place: str | int) -> Longs:
-    """Return 0 … n−1; with `shuffle`, in a random order that follows from names and seeds."""
+    """Return 0 … n−1; with `shuffle`, in a random order that depends on `place`."""
     return permutation(n, *place) if shuffle else np.arange(n)
 
 
 def stable_order(values: Longs) -> NDArray[np.intp]:
-    """Return the stable order of values that are not negative."""
+    """Return the indices that sort nonnegative values stably."""
     is_small = values.max(initial=0) < _RADIX
     return np.argsort(values.astype(np.uint16) if is_small else values, kind="stable")
 
 
 def _longest(lengths: Longs) -> Longs:
-    """Return the longest side of each row, (n,). NumPy would be slow at many short rows."""
-    result: Longs = reduce(np.maximum, lengths.T)
+    result: Longs = reduce(np.maximum, lengths.T)  # NumPy's max over an axis is slow for many short rows
     return result
 
 
 def _by_length(lengths: Longs, longest: Longs, order: Longs, noise: float, place: tuple[int, ...]) -> Longs:
-    """Sort rows by their longest side, ties alternately up and down; with noise, by the blurred length."""
+    """Sort rows by their longest side, ties as in the module's docstring; with noise, by blurred length."""
     if noise:
         drawn = LineRng.of("batches", "noise", *place).uniform(order)
         return order[np.argsort(longest * (1 + noise * (2 * drawn - 1)), kind="stable")]
@@ -284,10 +283,10 @@ def _dealt(rows: Longs, step_ends: Longs, turns: Longs, world: int, longest: Lon
 
 
 def padding_share(batches: TokenBatches, lengths: ArrayLike, *, to_longest: bool = False) -> float:
-    """Return the share of padding in the arrays of batches, each side as wide as its longest row.
+    """Return the share of padding in arrays in which each side is as wide as its longest row.
 
     batches, lengths: the result and the argument of `token_batches`
-    to_longest: each side is as wide as the batch
+    to_longest: whether each side is as wide as the batch instead
 
     >>> round(padding_share(token_batches([3, 9, 2, 8], max_tokens=18), [3, 9, 2, 8]), 3)
     0.083

@@ -1,4 +1,4 @@
-"""Integrations with other libraries, which no other package imports.
+"""Integrations with other libraries. No other package imports them.
 
 volt.ext.torch          read steps as a dataset of PyTorch: pip install 'volt-vocab[torch]'
 volt.ext.ray            count and encode on a cluster of Ray: pip install 'volt-vocab[ray]'

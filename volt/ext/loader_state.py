@@ -1,6 +1,6 @@
 """`Position`: the position of a loader in the steps of a stream, read by one process or by several workers in turn.
 
-Worker i of n reads steps i, i + n, i + 2n … So it knows a position in the stream, p, and how many steps to skip, k:
+Worker i of n reads steps i, i + n, i + 2n … So it stores a position p in the stream, and the number k of steps to skip:
 
     number of the next step that the loader returns = min over workers of (p + k)
 """
@@ -26,12 +26,12 @@ _REMEDY = "give what state_dict() returns, or the state of a batch"
 class Position:
     """The position of the next step.
 
-    steps: a state of `Steps`, from which the position counts; None for the beginning
-    skip: how many steps to skip from that state
-    world: the number of ranks of the skipped steps
+    steps: a state of `Steps` to count from; None for the beginning
+    skip: how many steps to skip after that state
+    world: the number of ranks that share the skipped steps
     until: the number of the step before which the iteration ends; None for all steps
     ended: whether the stream has no further step
-    worker: the number of the worker that reads, and the number of workers; None for the process that gets the steps
+    worker: the number of the worker that reads, and the number of workers; None for the process that consumes the steps
     """
 
     steps: Mapping[str, Any] | None = None
@@ -43,7 +43,7 @@ class Position:
 
     @property
     def known(self) -> int:
-        """The number of the next step of `steps`."""
+        """The number of the first step after the state `steps`."""
         return 0 if self.steps is None else int(self.steps["n"])
 
     @property
@@ -61,7 +61,7 @@ class Position:
             return self
         is_new = self.until is None or self.is_over
         until = self.until if not is_new else None if length is None else self.n + length
-        world = self.world if self.skip else world  # skipped steps are of the former number of ranks
+        world = self.world if self.skip else world  # the steps to skip belong to the former number of ranks
         return replace(self, skip=self.skip + (worker or (0, 1))[0], world=world, until=until, worker=worker)
 
     def to_json(self) -> dict[str, Any]:
@@ -72,13 +72,13 @@ class Position:
 
     @classmethod
     def from_json(cls, state: Any) -> Self:
-        """Return the position in a result of `to_json` or `Steps.state`. Raises StreamError for anything else."""
+        """Return the position that `to_json` or `Steps.state` stored. Raises StreamError for anything else."""
         values = dict(arguments.mapping(state, "state", remedy=_REMEDY))
         if values.get("format") == STEPS:
             arguments.whole(values.get("n"), "state: steps: n", low=0, kind=StreamError)
             return cls(steps=values)
         if "_snapshot" in values or "dataset_state" in values:
-            raise StreamError("this is the state of a loader; load it there, or take StreamDataset.state_of(it)")
+            raise StreamError("this is the state of a loader; load it there, or take StreamDataset.state_of(state)")
         if values.get("format") == LINES:
             raise StreamError(f"this is the state of a Stream of lines, not of the steps of a StreamDataset; {_REMEDY}")
         if values.get("version") != VERSION or "checksum" not in values:
@@ -90,7 +90,7 @@ class Position:
 
 
 def consumed(positions: Sequence[Position], *, since: int = 0) -> Position:
-    """Return the position of the process that gets the steps of these workers. since: the steps it got since then"""
+    """Return the position of the process that consumes the workers' steps. since: how many it took after `positions`"""
     n = min(position.n for position in positions) + since
     near = max((position for position in positions if position.known <= n), key=lambda position: position.known)
     ended = all(position.ended for position in positions)
@@ -98,7 +98,7 @@ def consumed(positions: Sequence[Position], *, since: int = 0) -> Position:
 
 
 _MARK, _ENDED, _HEIR, _SIZE, _LOADED = range(5)
-_MOST_WORKERS, _MOST_BYTES = 256, 1 << 18  # limits of the states that can be noted
+_MOST_WORKERS, _MOST_BYTES = 256, 1 << 18  # largest number of workers, and of bytes in a state, to note
 
 
 def _number(place: int) -> Any:
@@ -108,9 +108,9 @@ def _number(place: int) -> Any:
 class WorkerNotes:
     """Notes in memory that the workers of a loader share with their parent process.
 
-    mark: the mark of the workers that read; 0 without workers
+    mark: identifies the workers that read (`mark_of`); 0 without workers
     ended: 1 if the stream has no further step
-    heir: the mark of the workers that continue from a state that earlier workers had loaded; 0 if there are none
+    heir: the mark of the workers that continue from a state loaded by earlier workers; 0 if there are none
     """
 
     mark, ended, heir = map(_number, (_MARK, _ENDED, _HEIR))
@@ -122,12 +122,12 @@ class WorkerNotes:
         self._text = torch.zeros(_MOST_BYTES, dtype=torch.uint8).share_memory_()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Give a copy its own memory; notes sent to a worker stay in the sender's."""
+        """Give a copy its own memory; notes sent to a worker remain in the sender's memory."""
         for name, tensor in state.items():
             setattr(self, name, tensor if tensor.is_shared() else tensor.clone().share_memory_())
 
     def note_loaded(self, position: Position, info: Any) -> None:
-        """Note, in a worker, that it loaded a state past an iteration's end. info: the result of `get_worker_info`"""
+        """In a worker, note a loaded state if it is past an iteration's end. info: the result of `get_worker_info`"""
         if not position.is_over or info.num_workers > _MOST_WORKERS:
             return
         text = json.dumps(position.to_json(), separators=(",", ":")).encode()
@@ -139,7 +139,7 @@ class WorkerNotes:
         self.numbers[_LOADED + info.id] = mark_of(info)
 
     def left(self, mark: int) -> Position | None:
-        """Return the position that earlier workers had loaded, if it was past an iteration's end; only once."""
+        """Return the position past an iteration's end that earlier workers loaded; None if it is used up."""
         size, loaded = int(self.numbers[_SIZE]), self.numbers[_LOADED:]
         if not size or self.heir not in (0, mark):
             return None

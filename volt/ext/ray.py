@@ -1,7 +1,7 @@
-"""Count words (`RayMap`) and encode files (`RayWriter`) on a cluster of Ray, with the same bytes as without it.
+"""Count words (`RayMap`) and encode files (`RayWriter`) on a cluster of Ray, with the same output bytes as without Ray.
 
-Workers read and write files, so all machines need the same files under the same names. The result of a task depends
-only on its item, so a task runs again if its machine dies. The error of the first item that fails is raised.
+Workers read and write files, so all machines need the same files under the same paths. The result of a task depends
+only on its item, so a task is retried if its machine dies. If items fail, the error of the first of them is raised.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ except ImportError:
     raise missing("ray", extra="ray") from None
 
 Item = TypeVar("Item")
-Ref = Any  # ray.ObjectRef: where a result is
+Ref = Any  # ray.ObjectRef: a reference to a result
 RETRIES = 20  # of a task whose worker or machine has died
-_LEAST_AHEAD, _AHEAD = 16, 4  # waiting tasks: the minimum, and the number for each core
+_LEAST_AHEAD, _AHEAD = 16, 4  # unfinished tasks: the minimum, and the number for each core
 _NOT_THERE = "workers of the cluster cannot import volt; install the same version of volt-vocab on its machines"
 
 
 def finished(
     function: Callable[[Item], object], items: Iterable[Item], *, jobs: Iterable[warmup.Job] = (), n_cores: int = 1
 ) -> Generator[tuple[Item, Ref]]:
-    """Apply a function to items. Yields each finished item, and the reference of its result, in any order."""
+    """Apply a function to items. Yield each finished item with a reference to its result, in any order."""
     context = [ray.put(function)], os.getcwd(), tuple(jobs)
     task = _apply.options(num_cpus=n_cores)
     waiting, running = enumerate(items), dict[Ref, tuple[int, Item, Ref]]()
     failed: tuple[int, VoltError] | None = None
     try:
         while True:
-            n_ahead = max(_LEAST_AHEAD, _AHEAD * int(ray.cluster_resources().get("CPU", 1)))  # for current machines
+            n_ahead = max(_LEAST_AHEAD, _AHEAD * int(ray.cluster_resources().get("CPU", 1)))  # machines may come and go
             for number, item in islice(waiting, 0 if failed else max(0, n_ahead - len(running))):
                 outcome, result = task.remote(item, *context)
                 running[outcome] = number, item, result
@@ -105,7 +105,7 @@ def _enter(folder: str) -> None:
         os.chdir(folder)  # so that relative paths mean the same, also in errors
     except OSError as error:
         message = f"{shown_path(folder)}: cannot be entered on {os.uname().nodename}: {reason(error)}"
-        raise VoltError(f"{message}; run it in a folder that all machines of the cluster share") from None
+        raise VoltError(f"{message}; run this from a folder that all machines of the cluster share") from None
 
 
 @lru_cache(maxsize=1)
@@ -115,7 +115,7 @@ def _function(ref: Ref) -> Any:
 
 @cache
 def _prepare(jobs: tuple[warmup.Job, ...]) -> None:
-    """Compile and cache loops in one process of a machine, while its other processes wait."""
+    """Compile and cache kernels in one process of each machine, while its other processes wait."""
     place = jit.code_folder()
     if not (place and warmup.missing(*jobs)):
         return
@@ -133,13 +133,13 @@ _FAN = 8  # tables that a worker adds up at a time
 
 @dataclass(frozen=True, slots=True)
 class RayMap:
-    """A map for `count_words`, which reports the bytes done and the bytes of all files as `progress`.
+    """A `map` for `count_words`. It reports the bytes done, and the bytes of all files, as progress.
 
         counts = count_words("corpus/*.txt", map=RayMap(address="auto"))
 
-    address: a cluster's address, as for `volt.ext.ray_cluster.connected`; None for one of this machine
+    address: a cluster's address, as for `volt.ext.ray_cluster.connected`; None for a cluster of this machine
     range_size: a large uncompressed file is read in ranges of this many bytes
-    add_up: whether workers add up their counts, so that one table is fetched; set False to count with `memory`
+    add_up: whether workers add up their counts, so that only one table is fetched; False to count with `memory`
     """
 
     address: str | None = None
@@ -179,7 +179,7 @@ class RayWriter:
 
     address: a cluster's address, as for `RayMap`
 
-    A worker has as many cores as the job has threads. `progress` gets the bytes of the finished files.
+    A worker gets as many cores as the job has threads. `progress` receives the bytes of the finished files.
     """
 
     address: str | None = None
@@ -233,9 +233,9 @@ def _marks(output: Path, job: EncodeJob) -> list[tuple[int, int] | None]:
 
 @dataclass(frozen=True)
 class _Sums:
-    """Counts that workers add up, a few at a time, while others are still counted.
+    """Add up tables of counts on workers, a few at a time, while other shards are still counted.
 
-    levels: sums of single shards, of _FAN shards, and so on
+    levels: tables of single shards, sums of `_FAN` shards, and so on
     """
 
     levels: list[list[Ref]] = field(default_factory=list)
@@ -273,10 +273,10 @@ def _sum(*parts: Any) -> Any:
 
 
 def readable_by_workers(paths: Iterable[str]) -> list[str]:
-    """Return the paths. Raises ConfigError if workers cannot read one, such as stdin."""
+    """Return the paths. Raises ConfigError if workers cannot read one of them, such as stdin."""
     paths = list(paths)
     for path in paths:
         if path == "-" or not is_file(path):
             name = "stdin" if path == "-" else shown_path(path)
-            raise ConfigError(f"{name}: workers read only files; write its lines to a file, and name that")
+            raise ConfigError(f"{name}: workers read only files; write its lines to a file, and give the file's path")
     return paths

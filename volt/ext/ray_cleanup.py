@@ -1,6 +1,6 @@
-"""End the cluster of Ray that a process has started, after that process has ended. This program needs only Python.
+"""Kill the cluster of Ray that a process started, after that process has ended. This program needs only Python.
 
-    python ray_watch.py FOLDER
+    python ray_cleanup.py FOLDER
 
 When stdin closes, it kills the processes whose commands contain FOLDER, and their descendants. Some of them would
 otherwise search for their dead cluster for a minute. Without /proc, it does nothing.
@@ -18,12 +18,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _STEP = 0.5  # seconds between two scans of processes
-Process = tuple[int, str]  # its number and its start, as numbers are reused
+Process = tuple[int, str]  # its id and start time, as ids are reused
 
 
 @contextmanager
 def watched(folder: str) -> Iterator[None]:
-    """When the block or this process ends, end the remaining processes of a folder's cluster."""
+    """When the block or this process ends, kill the remaining processes of the cluster in a folder."""
     command = [sys.executable, "-I", __file__, folder]
     watcher = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
     try:
@@ -33,10 +33,10 @@ def watched(folder: str) -> Iterator[None]:
 
 
 def cluster_of(folder: str) -> set[Process]:
-    """Return the processes whose command names a folder, and their descendants, without this one."""
+    """Return the processes whose command contains a folder, and their descendants, except this process."""
     parents, starts, result = dict[int, int](), dict[int, str](), set[int]()
     for place in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended
+        with suppress(OSError):  # the process has ended
             number, values = int(place.name), (place / "stat").read_text(errors="replace").rpartition(")")[2].split()
             parents[number], starts[number] = int(values[1]), values[19]
             if folder.encode() in (place / "cmdline").read_bytes():

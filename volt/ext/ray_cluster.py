@@ -1,7 +1,7 @@
 """Connect to Ray while a block runs: to the current cluster, to a cluster at an address, or to a new cluster.
 
-A new cluster is this machine alone. It prints nothing, sends no usage statistics, and ends with the block, even if this
-process is killed.
+A new cluster consists of this machine only. It prints nothing, sends no usage statistics, and ends with the block, or
+when this process is killed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ except ImportError:
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
 _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else it warns of a future change
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # otherwise Ray warns of a future change
 }
 _PATIENCE = 10  # seconds
 _JOINED: list[str] = []  # the address of the cluster that `connected` has joined, as its caller spelt it
@@ -40,7 +40,7 @@ def connected(address: str | None = None) -> Iterator[None]:
 
     address: a cluster's address: "auto", HOST:PORT or ray://HOST:PORT; None for a new cluster of this machine
 
-    Raises ConfigError if the cluster does not answer or start, or if the connection is to another cluster.
+    Raises ConfigError if the cluster does not answer or start, or if Ray is already connected to another cluster.
     """
     if ray.is_initialized():
         _check_in_use(address)
@@ -56,11 +56,11 @@ def _check_in_use(address: str | None) -> None:
     used = ray.get_runtime_context().gcs_address
     if not _is_same(str(address), used):
         message = f"Ray is connected to the cluster at {shown(used)}, but the address is {quoted(str(address))}"
-        raise ConfigError(f"{message}; remove the address, or call ray.shutdown() before")
+        raise ConfigError(f"{message}; remove the address, or call ray.shutdown() first")
 
 
 def _is_same(address: str, used: str) -> bool:
-    """Check whether HOST:PORT is the numeric address of the current cluster."""
+    """Check whether `address`, HOST:PORT, means the current cluster, whose numeric address is `used`."""
     (host, _, port), (known, _, known_port) = (one.rpartition(":") for one in (address, used))
     try:
         number = socket.gethostbyname(host.strip("[]"))
@@ -88,7 +88,6 @@ def _started() -> Iterator[None]:
 
 @contextmanager
 def _joined(address: str) -> Iterator[None]:
-    """Connect to a running cluster, which keeps running."""
     try:
         _look_for(address)
         _init(address, {})
@@ -105,7 +104,7 @@ def _joined(address: str) -> Iterator[None]:
 
 
 def _look_for(address: str) -> None:
-    """Raise _StartError if nothing listens at HOST:PORT, before Ray tries for ten minutes."""
+    """Raise _StartError if nothing listens at HOST:PORT. Ray itself would try for ten minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not (host and port.isdecimal()):
         return
@@ -151,7 +150,7 @@ def _exits_reraised() -> Iterator[None]:
 
 
 def _init(address: str, options: dict[str, Any]) -> None:
-    """Connect to Ray, and restore the handler of SIGTERM, which Ray replaces, even if the signal arrives meanwhile."""
+    """Connect to Ray, and restore the SIGTERM handler that Ray replaces, even if the signal arrives meanwhile."""
     is_main = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGTERM)
     new = {name: value for name, value in _SETTINGS.items() if name not in os.environ}
@@ -160,13 +159,13 @@ def _init(address: str, options: dict[str, Any]) -> None:
         ray.init(address=address, **options, **_QUIET)
     except (OSError, ValueError) as error:  # includes ConnectionError
         raise _StartError(first_sentence(reason(error))) from error
-    except RuntimeError as error:  # other versions of Ray or Python, or its processes have ended
+    except RuntimeError as error:  # the cluster has other versions of Ray or Python, or Ray's processes have ended
         raise _StartError(first_sentence(str(error))) from error
     except SystemExit as error:  # only Ray's handler of SIGTERM raises it
         if is_main and before is not None:
             signal.signal(signal.SIGTERM, before)
             signal.raise_signal(signal.SIGTERM)
-        raise _StartError("SIGTERM came") from error
+        raise _StartError("SIGTERM arrived") from error
     finally:
         for name in new:
             os.environ.pop(name, None)

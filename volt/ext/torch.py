@@ -3,12 +3,12 @@
     dataset = StreamDataset("stream.yaml")                                  # a YAML file with sources and batches
     for batch in DataLoader(dataset, batch_size=None, num_workers=1): ...   # a dict of tensors for each step
 
-    no workers           the fastest: resume by `state_dict()` and `load_state_dict(state)`
-    StatefulDataLoader   collects states of workers; `StreamDataset.state_of(its state)` resumes with any loader
+    no workers           the fastest: resume with `state_dict()` and `load_state_dict(state)`
+    StatefulDataLoader   collects the workers' states; `StreamDataset.state_of(its state)` resumes with any loader
     DataLoader           reads ahead with workers: with tell=True, `batch["state"]` is the state after that batch. For
                          several iterations, set persistent_workers=True.
 
-Set batch_size=None. With workers, in_order must be True, and n_workers of a stream with transforms in Python 0.
+Set batch_size=None. With workers, in_order must be True; if a transform runs Python code, n_workers must be 0.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _NO_OPTIONS = {"self", "path", "options", "sources", "rank", "world", "files"}
 
 
 class Step(dict[str, Any]):
-    """The tensors of a step, which loaders do not collate."""
+    """The tensors of a step; a loader must not collate them."""
 
 
 def _refuse_to_collate(batch: Any, *, collate_fn_map: Any = None) -> NoReturn:
@@ -60,14 +60,14 @@ _HELD: WeakKeyDictionary[Steps, ReferenceType[Any]] = WeakKeyDictionary()  # the
 
 
 class StreamDataset(IterableDataset[dict[str, Any]]):
-    """The steps of one rank, as dicts of tensors. Each iteration continues where the last one ended.
+    """The steps of one rank, as dicts of tensors. Each iteration continues where the previous one ended.
 
-    config: the path of a YAML file with a section `batches:`, or a function of rank, world and the options that returns
-        `Steps`; spawned workers need a function of a module
+    config: the path of a YAML file with a section `batches:`, or a function that takes rank, world and `options`, and
+        returns `Steps`; spawned workers need a function at the top level of a module
     rank, world: this rank, and the number of ranks; by default from torch.distributed, or from the environment
     epoch: the number of steps in an iteration; None for all steps
     repeat: whether each iteration starts with the first step
-    tell: whether each batch contains its `state`, a string with the state of the stream after it
+    tell: whether each batch contains `state`, a string with the stream's state after the batch
     options: options of `Steps.from_config`, or of the function `config`
     """
 
@@ -94,7 +94,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         self._steps: Steps | None = None
         self._first: Mapping[str, Any] = {}  # the state of the steps at their beginning
         self._is_placed = False  # whether the steps are at the position
-        self._reading = self._skip = 0  # the run that reads them, and how many steps to skip before its next step
+        self._reading = self._skip = 0  # the run that reads the steps, and how many it skips before its next step
         self._has_begun = self._is_over = False  # the last iteration of this process
         self._process, self._lock = os.getpid(), threading.RLock()
 
@@ -106,7 +106,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
     # an iteration
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Return the steps of an iteration. Raises StreamError if its start is unknown."""
+        """Return the steps of an iteration. Raises StreamError if its first step is unknown."""
         try:
             self._enter_process()
             with self._lock:
@@ -118,25 +118,25 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         except VoltError as error:
             if get_worker_info() is None:
                 raise
-            return self._read(self._run, error)  # loaders report errors of the first step to their process
+            return self._read(self._run, error)  # a loader passes an error of the first step on to its process
         return self._read(self._run)
 
     def _enter_process(self) -> None:
-        """Reset the dataset if another process opened the steps. Raises ConfigError in another rank."""
+        """Reset the dataset if another process opened the steps. Raises ConfigError if the rank has changed."""
         if self._is_detected and _is_distributed() and (now := _detected_rank()) != (self.rank, self.world):
-            message = f"rank {self.rank} of {self.world} when the dataset was made, {now[0]} of {now[1]} now"
+            message = f"rank {self.rank} of {self.world} when the dataset was made, but now rank {now[0]} of {now[1]}"
             raise ConfigError(f"{message}; make it after torch.distributed is initialised, or give rank and world")
         if self._process == os.getpid():
             return
         if self._reading:
             raise StreamError("the process that started this worker is reading the dataset; end that iteration first")
-        self._inherited = self._steps  # a fork lacks its threads, and its locks may be held: never touch it
+        self._inherited = self._steps  # a fork lacks the steps' threads, and their locks may be held: never touch them
         self._forget()
 
     def _start(self) -> Position:
         info = get_worker_info()
         mark = mark_of(info)
-        is_elsewhere = self._notes.mark not in (0, mark)  # it was read by workers of an earlier iteration
+        is_elsewhere = self._notes.mark not in (0, mark)  # workers of an earlier iteration read the dataset
         is_broken_off = info is not None and self._has_begun and not self._is_over
         current = replace(self._position, worker=None) if self._is_over else self._position
         left = self._notes.left(mark) if info is not None and is_elsewhere and not self.repeat else None
@@ -148,7 +148,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             current, self._notes.heir = left, mark
             self._is_placed = False
         elif is_broken_off:
-            message = "an iteration was broken off, and its workers had read ahead of you"
+            message = "an iteration was stopped early, after its workers had read ahead"
             raise StreamError(f"{message}; set epoch=… to end iterations after a number of steps, or {_RELOAD}")
         elif is_elsewhere:
             message = "the workers that read this dataset have ended; set persistent_workers=True, or repeat=True to"
@@ -177,7 +177,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 self._notes.ended = 1
 
     def _taken(self, run: int, start: Position) -> dict[str, Any] | None:
-        """Return the next step's arrays, to one thread only; None at the end. run: the iteration's number"""
+        """Return the next step's arrays, each step to one thread only; None at the end. run: the iteration's number"""
         with self._lock:
             self._check_run(run)
             if self._reading != run:
@@ -230,7 +230,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         holder = _HELD.get(steps, lambda: None)()
         if (steps.rank, steps.world) != (rank, world):
             actual = f"rank {steps.rank} of {steps.world}, not rank {rank} of {world}"
-            raise ConfigError(f"config returned Steps of {actual}; give Steps the rank and world that config is given")
+            raise ConfigError(f"config returned Steps of {actual}; give Steps the rank and world that config received")
         if steps.n or holder is not None:
             message = "that another dataset reads" if holder not in (None, self) else "that have been read"
             raise ConfigError(f"config returned Steps {message}; make new Steps each time")
@@ -255,7 +255,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         return replace(self._position, steps=self._steps.state(), skip=self._skip)
 
     def _stop_reading(self, run: int | None = None) -> None:
-        """Stop an iteration (by default any), whose iterator then raises an error. run: the iteration's number"""
+        """Stop iteration `run`, or any by default. Its iterator raises an error when it is used again."""
         if not can_wait(self._process):
             return
         with self._lock:
@@ -264,7 +264,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 self._steps.close()
 
     def close(self) -> None:
-        """Close the open steps of this process. A later iteration opens them where they stopped."""
+        """Close the open steps of this process. A later iteration reopens them where they stopped."""
         if not can_wait(self._process):
             return
         with self._lock:
@@ -293,12 +293,12 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         """
         if get_worker_info() is None and self._notes.mark:
             remedy = "take StreamDataset.state_of(loader.state_dict()) of a StatefulDataLoader, or set tell=True"
-            raise StreamError(f"workers read this dataset, so only the loader knows how many steps you had; {remedy}")
+            raise StreamError(f"workers read this dataset, so only the loader knows how many steps it gave; {remedy}")
         with self._lock:
             return self._current().to_json()
 
     def load_state_dict(self, state: Mapping[str, Any] | str) -> None:
-        """Continue where a state was taken, with any number of ranks and workers.
+        """Continue from a state, with any number of ranks and workers.
 
         state: a state from `state_dict`, `state_of`, a batch, or `Steps`
         """
@@ -327,7 +327,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             self._notes.mark, self._notes.ended = mark_of(info), int(self._position.ended)
 
     def _look_ahead(self) -> None:
-        """Detect, in a worker, that no step follows a state: its loader may start other workers first."""
+        """In a worker, check whether a step follows the loaded state. The loader may start other workers first."""
         if self._position.ended or self._position.is_over:
             return
         steps = self._opened()
@@ -336,7 +336,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
 
     @staticmethod
     def state_of(loader_state: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the state of the consumer of a StatefulDataLoader, for `load_state_dict`.
+        """Convert the state of a StatefulDataLoader into a state for `load_state_dict`.
 
         loader_state: the result of the loader's `state_dict`
         """
@@ -365,7 +365,7 @@ def _detected_rank() -> tuple[int, int]:
 def _known_options(config: Any, options: dict[str, Any]) -> dict[str, Any]:
     if callable(config):
         try:
-            with suppress(ValueError):  # it has no signature
+            with suppress(ValueError):  # the function has no signature
                 inspect.signature(config).bind(rank=0, world=1, **options)
         except TypeError as error:
             raise ConfigError(f"config cannot be called with rank, world and the options: {error}") from None

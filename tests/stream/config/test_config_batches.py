@@ -93,10 +93,10 @@ FAULTS: dict[str, tuple[str, int, str]] = {
         "on_long: cannot be used with pack, whose rows have one length; remove one, or write it into pack",
     ),
     "two fields in packs": (
-        TWO + "  pack: {length: 8, rows: 2}\n", 3, "batches.fields: src, tgt are 2, but packs contain one; remove",
+        TWO + "  pack: {length: 8, rows: 2}\n", 3, "batches.fields: src, tgt are 2 fields, but packs contain one",
     ),
     "three fields": (
-        ONE + "  fields: {a: v.volt, b: v.volt, c: v.volt}\n  max_tokens: 9\n", 3, "a, b, c are 3, but batches have a",
+        ONE + "  fields: {a: v.volt, b: v.volt, c: v.volt}\n  max_tokens: 9\n", 3, "a, b, c are 3 fields, but batches",
     ),
     "no name": (ONE + "  fields: {'2': v.volt}\n  max_tokens: 9\n", 3, "fields.2: '2' is not a name for a field; give"),
     "no path": (ONE + "  fields: {a: ''}\n  max_tokens: 9\n", 3, "batches.fields.a: is empty; name a file"),
@@ -122,7 +122,7 @@ FAULTS: dict[str, tuple[str, int, str]] = {
     ),
     "another order": (
         "sources: {one: {pair: {src: a, tgt: b}}}\nbatches: {fields: {tgt: v.volt, src: v.volt}, max_tokens: 9}\n", 2,
-        "batches.fields: source 'one' has the order src, tgt; use the same order",
+        "batches.fields: source 'one' has the order src, tgt; use this order",
     ),
 }  # fmt: skip
 
@@ -142,8 +142,8 @@ EPOCHS: list[tuple[list[str], str]] = [
     ([MOVING], ""),
     (["epochs: 1", f"epochs: 2, {MOVING}"], ""),
     (["weight: 2", "weight: 1"], ""),
-    (["weight: 2", MOVING], "is epoch, but the weight of s1 moves, so there is none; give a number of samples"),
-    (["epochs: 1", "weight: 1"], "is epoch, but some sources end and some do not, so there is none; give a"),
+    (["weight: 2", MOVING], "is epoch, but the weight of s1 changes, so there is no epoch; give a number of samples"),
+    (["epochs: 1", "weight: 1"], "is epoch, but some sources end and some do not, so there is no epoch; give a"),
     (["epochs: 1", MOVING], "is epoch, but some sources end and some do not"),
 ]
 

@@ -80,7 +80,7 @@ each: {path: mono.*.tsv, temperature: 2, weight: 3, epochs: 1, transforms: [tag:
     with pytest.raises(ConfigError, match=r"stream.yaml:1: each.pair.b: .*de.tgt: no such file"):
         load_config(tmp_path / "stream.yaml")
     (tmp_path / "stream.yaml").write_text("sources: {de: {path: de.src}}\neach: {path: '*.src'}")
-    with pytest.raises(ConfigError, match=r"stream.yaml:2: each: the source 'de' is among sources, too"):
+    with pytest.raises(ConfigError, match=r"stream.yaml:2: each: source 'de' is among sources, too"):
         load_config(tmp_path / "stream.yaml")
 
 
@@ -139,5 +139,5 @@ def test_tables_have_columns(tmp_path: Path) -> None:
     (tmp_path / "stream.yaml").write_text(message)
     assert sorted(Stream.from_config(tmp_path / "stream.yaml")) == ["Haus\tHOUSE", "Tier\tANIMAL"]
     (tmp_path / "stream.yaml").write_text("sources: {a: {path: a.jsonl, columns: {}}}")
-    with pytest.raises(ConfigError, match=r"stream.yaml:1: sources.a.columns: needs path, and one field"):
+    with pytest.raises(ConfigError, match=r"stream.yaml:1: sources.a.columns: needs path and at least one field"):
         Stream.from_config(tmp_path / "stream.yaml")

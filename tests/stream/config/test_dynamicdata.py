@@ -128,7 +128,7 @@ def test_each_key_that_differs_has_a_note() -> None:
     assert any("of 64 samples, which is a guess" in note for note in found.notes)
     assert not any("guess" in note for note in imported(OLD, path="o", batch_samples=32).notes)
     lonely = imported(OLD.replace("max_len", "wb_noise_temperature"), path="o").notes
-    assert "meta.train.wb_noise_temperature: no task has a transform that takes it; it is omitted" in lonely
+    assert "meta.train.wb_noise_temperature: no transform of a task uses this parameter; it is omitted" in lonely
 
 
 def test_reversed_pairs_change_sides() -> None:
@@ -164,7 +164,7 @@ FAULTS = {
         ("trg_lang: et", "trg_lang: et, tgt_lang: et"), 28, "trg_lang and tgt_lang mean the same; remove one of",
     ),
     "shared by nobody": (("share_inputs: mono", "share_inputs: mona"), 34, "taboo.share_inputs: no task 'mona'"),
-    "no input": (("share_inputs: mono, ", ""), 34, "tasks.taboo: has no inputs; name it as the task of one"),
+    "no input": (("share_inputs: mono, ", ""), 34, "tasks.taboo: has no inputs; make it the task of an input"),
 }  # fmt: skip
 
 
@@ -199,9 +199,7 @@ def test_what_the_new_file_still_lacks_is_reported() -> None:
 
 def test_inputs_within_a_task_are_reported_where_they_go() -> None:
     """They stand at the top level there, and name their tasks; the line is that of the key."""
-    error_text = (
-        r"o:1: tasks.a.inputs: inputs stand at the top level: inputs: \{NAME: \{src: FILE, tgt: FILE, task: a\}\}; move"
-    )
+    error_text = r"o:1: tasks.a.inputs: inputs belong at the top level, as in inputs: \{NAME: \{src: FILE, tgt: FILE"
     with pytest.raises(ConfigError, match=error_text):
         imported("tasks: {a: {type: mono, inputs: {i: {mono: a.en}}}}\ninputs: {}", path="o")
 

@@ -245,5 +245,5 @@ def test_strip_eos_takes_the_last_id_off_once() -> None:
     assert made.columns[0].strings() == ["2 7 2", "", "", "5"]
     assert not made.columns[1].present.any()
     assert StripEos(id=5)(batch, LineRng(1, 2)).columns[0].strings() == ["2 7 2 2", "2", "", ""]
-    with pytest.raises(LineFault, match="field 1 is text, and strip_eos takes ids"):
+    with pytest.raises(LineFault, match="field 1 is text, but strip_eos takes ids"):
         StripEos(fields=(1,))(Batch.of(["7 2"]), LineRng(1, 2))

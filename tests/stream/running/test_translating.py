@@ -245,7 +245,7 @@ FAULTS: dict[str, tuple[Any, type[Exception], str]] = {
     "a source": (
         lambda path: Translation(path, "wmt"),
         ConfigError,
-        r"yaml:2: sources.wmt: is a source, and no task 'wmt'",
+        r"yaml:2: sources.wmt: is a source, not a task",
     ),
     "no configuration": (
         lambda path: Translation("/nowhere/t.yaml", "t"),

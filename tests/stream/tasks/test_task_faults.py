@@ -60,7 +60,7 @@ FAULTS = {
     "para with mono": (HEAD.replace("}", ", mono: a}"), 7, "wmt.mono: cannot be used with type para; give src and tgt"),
     "mono with src": (other("inputs: {i: {src: a}}"), 10, "inputs.i.src: cannot be used with type mono; give mono"),
     "other number of files": (
-        HEAD.replace("src: a.de", "src: [a.de, b.de]"), 7, "wmt.tgt: has 1 file, but src has 2; give as many"
+        HEAD.replace("src: a.de", "src: [a.de, b.de]"), 7, "wmt.tgt: has 1 file, but src has 2; give equally many"
     ),
     "a pattern for a side": (HEAD.replace("a.de", "'*.de'"), 7, "wmt.src: *.de: a field takes one file"),
     "shared by nobody": (other("share_inputs: auta"), 10, "share_inputs: no task 'auta'; did you mean auto?"),
@@ -86,14 +86,14 @@ FAULTS = {
     "weight of validation": (
         task("split: valid\n    weight: 2"), 9, "weight: has no effect in split valid, whose lines are read once each"
     ),
-    "points out of order": (schedule("{points: [20, 10]}"), 1, "points[2]: 10 is not above 20, which it follows"),
-    "points that repeat": (schedule("{points: [20, 20]}"), 1, "points[2]: 20 is not above 20, which it follows"),
-    "point 0": (schedule("{points: [0]}"), 1, "schedule.points[1]: 0 is not above 0; let points rise"),
+    "points out of order": (schedule("{points: [20, 10]}"), 1, "points[2]: 10 is not above 20, the point before it"),
+    "points that repeat": (schedule("{points: [20, 20]}"), 1, "points[2]: 20 is not above 20, the point before it"),
+    "point 0": (schedule("{points: [0]}"), 1, "schedule.points[1]: 0 is not above 0; give rising points"),
     "half a sample": (schedule("{points: [0.5]}"), 1, "schedule.points[1]: should be a valid integer"),
     "a point beyond": (schedule(f"{{points: [{1 << 62}]}}"), 1, "samples are too many to count"),
     "no points": (schedule("{points: []}"), 1, "schedule.points: is empty; give at least one"),
     "batches of no size": (
-        schedule("{points: [1], unit: batches}"), 1, "schedule.unit: batches have no size; give batch_samples"
+        schedule("{points: [1], unit: batches}"), 1, "schedule.unit: the size of batches is unknown; give batch_samples"
     ),
     "samples in batches": (schedule("{points: [1], batch_samples: 2}"), 1, "batch_samples: has no effect if"),
     "updates of batches": (

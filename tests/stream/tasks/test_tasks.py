@@ -134,11 +134,11 @@ def test_tasks_stand_beside_sources(tmp_path: Path) -> None:
     message = parse_config(text)
     assert [(source.name, source.transforms) for source in message.sources] == [("s", (Upper(),)), ("t", (Upper(),))]
     assert [source.name for source in parse_config(text, tasks=["t"]).sources] == ["t"]
-    with pytest.raises(ConfigError, match=r"stream.yaml:2: tasks: none is of split valid; name a task, or give one of"):
+    with pytest.raises(ConfigError, match=r"stream.yaml:2: tasks: no task is of split valid; name a task, or add a"):
         parse_config(text, split="valid")
-    with pytest.raises(ConfigError, match="no task 's'; choose from t"):
+    with pytest.raises(ConfigError, match=r"sources\.s: is a source, not a task; choose from t"):
         parse_config(text, tasks=["s"])
-    with pytest.raises(ConfigError, match="none is of split train; give one, or sources"):
+    with pytest.raises(ConfigError, match="no task is of split train; add a task, or sources"):
         parse_config(text.split("\n", 1)[1].replace("mono,", "mono, split: valid,"))
 
 
@@ -222,7 +222,7 @@ def test_linear_schedules_move_shares_and_say_so() -> None:
     assert shares == pytest.approx([0.5, 0.7, 0.9], abs=0.01)
     for model, field in ((ScheduleOptions, "kind"), (TaskScheduleOptions, "kind"), (TaskOptions, "weight")):
         text = " ".join(str(model.model_fields[field].description).split())
-        assert "shares of the stream move in a straight line between the points" in text
+        assert "changes steadily between points" in text
         assert "0.7 half-way" in text
 
 
@@ -249,7 +249,7 @@ def test_pairs_of_a_source_follow_each_other(tmp_path: Path) -> None:
     with pytest.raises(StreamError, match=r"b.de has 1 line, .*c.en has 2 lines"):
         Stream.from_config(tmp_path / "s.yaml")
     (tmp_path / "s.yaml").write_text(text.replace("[a.en, b.en]", "a.en"))
-    with pytest.raises(ConfigError, match=r"s.yaml:1: sources.s.pair.tgt: has 1 file, but src has 2; give as many"):
+    with pytest.raises(ConfigError, match=r"s.yaml:1: sources.s.pair.tgt: has 1 file, but src has 2; give equally"):
         load_config(tmp_path / "s.yaml")
     with pytest.raises(ConfigError, match="2 names and 3 paths; give one file for each field"):
         Source("s", ("a", "b", "c"), names=("src", "tgt"))

@@ -40,7 +40,7 @@ def test_fields_are_changed_one_by_one(lines: list[str], fields: Fields | None) 
 
 def test_a_function_that_loses_values_is_an_error() -> None:
     """Lines are not mixed up: as many values must be made as there are, of those that are not missing."""
-    with pytest.raises(StreamError, match="1 values were made from 2"):
+    with pytest.raises(StreamError, match="a function returned 1 values for 2"):
         map_columns(Batch.of(["a", "b"]), lambda column: column.take([0]), fields=(1,))
     doubled = map_columns(Batch.of(["a", "b\tc"]), lambda column: Column.of([2 * value for value in column.strings()]))
     assert doubled.lines == ["aa", "bb\tcc"]

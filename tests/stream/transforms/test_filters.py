@@ -233,7 +233,7 @@ def test_where_takes_names_in_quotes_and_brackets_of_the_language() -> None:
         ("f0 = 'a'", "no field 'f0'; field 1 is f1"),
         ("F1 = 'a'", "no field 'F1'"),
         ("f99999999 = 'a'", "is 65,536 at most"),
-        ("1 = 1", "names no field"),
+        ("1 = 1", "does not name a field"),
         ("f1 > 3 + 'a'", ""),
     ],
 )

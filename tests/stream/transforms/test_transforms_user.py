@@ -168,7 +168,7 @@ def test_a_batch_is_a_record_batch(user: Make) -> None:
     [
         ("shorter", ValueError, "returned 1 rows for 2 lines, without the column 'row'"),
         ("no_table", TypeError, "returned list, not a pyarrow RecordBatch"),
-        ("strange", ValueError, "'row' that it was not given"),
+        ("strange", ValueError, "'row' that are not in its input"),
         ("tabs", LineFault, "made a tab"),
     ],
 )
@@ -302,7 +302,7 @@ def test_printing_is_put_right_whichever_thread_ends_first(capsys: pytest.Captur
         ("needs", {"mark": 1}, "'needs' needs a value for 'end'; give it in options"),
         ("swap", {"fields": 1}, "'swap' gets 'fields' from the stream"),
         ("coin", {"rng": 1}, "'coin' gets 'rng' from the stream"),
-        ("nothing", {}, "'nothing' takes nothing"),
+        ("nothing", {}, "'nothing' has no parameters"),
         ("places", {"mark": "?"}, "'places' has no parameter 'mark'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""`audit`: check that ranks read each line of an epoch once, in equal numbers, and that sources keep their shares."""
+"""`audit`: check that ranks read each line once per epoch, all equally many, and that sources keep their shares."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class SourceAudit:
 
     n_lines: number of lines in an epoch.
     n_parts: number of parts checked, over all ranks and epochs.
-    missing, repeated: lines that no rank reads, or several ranks read, in an epoch; summed over epochs.
-    uneven: the largest difference between two ranks' lines after any epoch.
+    missing, repeated: lines that are not read, or are read again, in an epoch; summed over epochs.
+    uneven: the largest difference between two ranks' numbers of lines after any epoch.
     content: whether the lines read equal the files' lines; None if not checked.
     """
 
@@ -48,7 +48,7 @@ class SourceAudit:
 
     @property
     def exact(self) -> bool:
-        """True if each line comes once per epoch, and ranks get equal numbers, within one."""
+        """True if each line is read once per epoch, and ranks' numbers of lines differ by at most one."""
         return not self.missing and not self.repeated and self.uneven <= 1 and self.content is not False
 
 
@@ -57,8 +57,8 @@ class Audit:
     """The audit of a stream.
 
     sources: the audit of each source.
-    n_turns: number of turns of the mixture checked.
-    deviation: the largest difference between a source's lines and its share after any turn.
+    n_turns: number of checked turns of the mixture.
+    deviation: the largest difference between a source's number of lines and its share, after any turn.
 
     >>> source = SourceAudit("wmt", 3, epochs=1, n_parts=1, missing=0, repeated=0, uneven=0, content=None)
     >>> Audit((source,), 9, 0.5)
@@ -84,12 +84,12 @@ class Audit:
 
 
 def audit(stream: Stream, *, epochs: int = 1, turns: int = 1_000_000, content: bool = False) -> Audit:
-    r"""Check that each line comes once per epoch, that ranks read equal numbers, and that sources keep their shares.
+    r"""Check that each line is read once per epoch, ranks read equally many lines, and sources keep their shares.
 
     stream: the stream to check, without its transforms; its position does not change.
     epochs: the number of epochs to check, for all ranks.
     turns: the number of turns of the mixture to check.
-    content: also read every part and compare its lines with the files.
+    content: whether to read every part and compare its lines with the files.
 
     >>> import tempfile
     >>> from volt.stream.reading.source_definition import Source
@@ -125,7 +125,7 @@ def _uncovered(source: OpenSource, own: Iterable[BlockRange]) -> tuple[int, int]
         spans += [(int(source.line_starts[one.piece]) + one.first, one.n_lines) for one in slices]
         n = sum(one.n_lines for one in slices)
         order = line_order(source, part, n)
-        lost = 0 if order is None else n - len(np.unique(order))  # each line left out repeats another
+        lost = 0 if order is None else n - len(np.unique(order))  # for each missing line, another is repeated
         missing, repeated = missing + lost, repeated + lost
     end = 0
     for start, count in sorted(spans):
@@ -173,7 +173,7 @@ def _id_lines(path: str) -> Iterator[bytes]:
 
 
 def deviation(weights: Iterable[Any], turns: int) -> float:
-    """Return the largest difference between a source's lines and its share after any of the first turns."""
+    """Return the largest difference between a source's number of lines and its share, after any of the first turns."""
     mixture = Mixture(list(weights))
     shares, worst = shares_of(mixture.weights), 0.0
     while (start := mixture.n) < turns:

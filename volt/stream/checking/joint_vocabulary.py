@@ -1,6 +1,6 @@
-"""`count_subwords`: the tokens of a stream, counted on both sides, as the subword vocabulary of a mixture of tasks.
+"""`count_subwords`: count the tokens on both sides of a stream, as the subword vocabulary of a mixture of tasks.
 
-count, tab, subword        a line of the file; lines are sorted by falling count, then by bytes
+A line of the file is count, tab, subword. Lines are sorted by falling count, then by bytes.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class SubwordCounts:
     """The counts of tokens.
 
     table: columns word and count (Int64, at least 1), in the order of the file.
-    special: tokens that transforms add, such as language tags, all in the table.
-    n_lines: counted lines.
+    special: tokens that transforms add, such as language tags; all are in the table.
+    n_lines: number of counted lines.
 
     >>> SubwordCounts(pl.DataFrame({"word": ["lo"], "count": [2]}), (), 1)
     <SubwordCounts: 1 token in 1 line>
@@ -47,9 +47,9 @@ class SubwordCounts:
         return f"<SubwordCounts: {counted(self.table.height, 'token')} in {counted(self.n_lines, 'line')}>"
 
     def top(self, n: int) -> SubwordCounts:
-        """Return the most frequent tokens, with all special tokens.
+        """Return all special tokens, and the most frequent other tokens.
 
-        n: the number of tokens, 1 or more
+        n: the number of tokens in total, 1 or more
         """
         is_special = _WORD.is_in(self.special)
         n_others = max(0, arguments.whole(n, "n", low=1) - len(self.special))

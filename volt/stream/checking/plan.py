@@ -1,4 +1,4 @@
-"""`plan`: the epochs of each source up to line N, the memory and the speed of a stream, before the run."""
+"""`plan`: estimate, before a run, the epochs of each source up to line N, and the stream's memory and speed."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from volt.stream.running.block_computation import Address, compute_block
 from volt.stream.running.stream import Stream
 
 _INTERVAL = 0.003  # seconds between two measurements
-_STATM = Path("/proc/self/statm")  # pages: all, in memory, of those shared with others
+_STATM = Path("/proc/self/statm")  # numbers of pages: all, resident, shared, …
 
 
 def resident() -> int:
-    """Return the bytes of memory of this process; 0 if unknown."""
+    """Return the bytes of this process's own memory, without shared pages; 0 if unknown."""
     try:
         _, present, shared, *_ = _STATM.read_bytes().split()
     except OSError:
@@ -125,11 +125,11 @@ class Plan:
 
 
 def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
-    r"""Plan a stream up to a line, and measure its speed. Raises StreamError if a first block cannot be computed.
+    r"""Plan a stream up to a line, and measure its speed. Raises StreamError if a source's first block fails.
 
     stream: the stream to plan; its position does not change
     at: the number of the line, 0 or more
-    seconds: how long to measure
+    seconds: how long to measure the speed
 
     >>> import tempfile
     >>> from volt.stream.reading.source_definition import Source
@@ -145,7 +145,7 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
     for source in stream.sources:  # code and models are loaded before memory is measured
         compute_block(copy(source), Address(BlockRange(0, 0, min(_FEW, source.n_lines)), 0), stream.policy)
         gc.collect()
-        with suppress(OSError, AttributeError):  # free memory goes back to the system; glibc alone has it
+        with suppress(OSError, AttributeError):  # return free memory to the system; only glibc has malloc_trim
             ctypes.CDLL(None).malloc_trim(0)
     with watched() as memory:
         first = [_first_block(source, stream) for source in stream.sources]
@@ -195,10 +195,10 @@ def _memory_bound(stream: Stream, first: Sequence[_Block]) -> int:
 
 
 def _measure(stream: Stream, *, seconds: float) -> float | None:
-    """Measure how many lines per second a pipe's reader receives after the first blocks; None if there is only one."""
+    """Measure the lines per second that a pipe's reader receives after the first blocks; None if there is only one."""
     longest = max(source.block_lines for source in stream.sources)
     ahead = sum(source.block_lines for source in stream.sources) + 2 * stream.n_workers * longest
-    with _reader() as pipe, stream.rehearsal() as rehearsal:  # its workers may hold the pipe: they end first
+    with _reader() as pipe, stream.rehearsal() as rehearsal:  # workers may hold the pipe open, so they end first
         place, marks = rehearsal.place(), list[tuple[int, float]]()
         first, rest = rehearsal.blocks(limit=place[1].part.n_lines if place else 1), rehearsal.blocks()
         for blocks, most, limit in ((first, 1, 0.0), (rest, ahead, seconds), (rest, None, seconds)):

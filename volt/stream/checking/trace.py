@@ -1,4 +1,4 @@
-"""`trace`: the origin of a line of the stream, and each step of it. `debug`: each step of the first lines of sources.
+"""`trace`: find a line's origin, and its text after each step. `debug`: show each source's first lines after each step.
 
 `debug_page` works offline: a content security policy forbids scripts and network, and the template escapes all texts.
 """
@@ -29,7 +29,7 @@ from volt.urls import name_of
 
 @dataclass(frozen=True, slots=True)
 class TraceStep:
-    """A transform, and the lines of one origin before and after it."""
+    """A transform, and the lines from one origin before and after it."""
 
     name: str
     before: tuple[str, ...]
@@ -41,10 +41,10 @@ class Trace:
     """The origin of line n of the stream.
 
     n: the line's number, from 0.
-    source: its name.
+    source: the source's name.
     path, line: the file, and the line's number in it, from 1.
     epoch, start, chunk, offset: the position in the source: the epoch, the block's first line, the chunk of the
-        block, and the number of lines before it in the chunk.
+        block, and the number of lines before this line in the chunk.
     raw: the line as it was read.
     steps: the lines before and after each transform, in order.
     text: the resulting line of the stream.
@@ -125,9 +125,9 @@ _MOST_COMPARED = 1 << 20  # pairs of tokens; longer lines are compared as sets o
 
 @dataclass(frozen=True, slots=True)
 class DebugLine:
-    """One line of a source, with every step of it.
+    """One line of a source, before and after every step.
 
-    source: its name.
+    source: the source's name.
     path, line: the file, and the line's number in it, from 1.
     raw: the line as it was read.
     steps: its lines before and after each step, up to the step that dropped it.
@@ -151,12 +151,12 @@ class DebugLine:
 
     @property
     def fate(self) -> str:
-        """ "unfit", "dropped", or empty if the stream has the line."""
+        """The reason for a missing line: "unfit" or "dropped"; empty if the stream has the line."""
         return "" if self.text else "unfit" if self.faults else "dropped"
 
     @property
     def dropped_by(self) -> str:
-        """The step that dropped the line, if any."""
+        """The step that dropped the line; empty if no step did."""
         return self.steps[-1].name if self.steps and not self.text and not self.steps[-1].after else ""
 
     def to_json(self) -> dict[str, Any]:
@@ -165,7 +165,7 @@ class DebugLine:
 
 
 def debug(stream: Stream, *, n_lines: int = N_LINES) -> Iterator[DebugLine]:
-    r"""Show every step of each source's first lines, dropped lines included, in the order of reading.
+    r"""Yield each source's first lines, also dropped ones, before and after every step, in reading order.
 
     stream: its position does not change
     n_lines: the maximum number of lines of each source
@@ -226,7 +226,7 @@ Fields = list[list[Token]]  # of each field of a line, its tokens
 
 
 def compared(step: TraceStep) -> tuple[list[Fields], list[Fields]]:
-    """Return the lines before and after a step, in fields and tokens, with different tokens marked."""
+    """Return the lines before and after a step, split into fields and tokens, with changed tokens marked."""
     if not step.before or not step.after:
         return plain(step.before), plain(step.after)
     left = [_pair(line, step.after[min(k, len(step.after) - 1)])[0] for k, line in enumerate(step.before)]

@@ -1,1 +1,1 @@
-"""YAML → a stream; errors name file, line and the nearest valid key."""
+"""Turn YAML into a stream; errors contain file, line and the nearest valid key."""

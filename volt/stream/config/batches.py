@@ -100,8 +100,8 @@ def _check_epoch(sources: Sequence[Source], notes: Notes) -> None:
     ends = {source.epochs is not None for source in sources}
     moves = [source.name for source in sources if not isinstance(source.weight, float | int)]
     if len(sources) > 1 and (len(ends) > 1 or (moves and ends == {False})):
-        reason = f"the weight of {moves[0]} moves" if len(ends) == 1 else "some sources end and some do not"
-        notes.add((*_SECTION, "window"), f"is epoch, but {reason}, so there is none; give a number of samples")
+        reason = f"the weight of {moves[0]} changes" if len(ends) == 1 else "some sources end and some do not"
+        notes.add((*_SECTION, "window"), f"is epoch, but {reason}, so there is no epoch; give a number of samples")
 
 
 def _check_kind(options: BatchesOptions, notes: Notes) -> None:
@@ -121,13 +121,13 @@ def _check_values(options: BatchesOptions, notes: Notes) -> None:
     if options.beyond == "truncate" and options.max_length is None:
         notes.add((*_SECTION, "beyond"), "needs max_length, beyond which samples are truncated; give it")
     if options.noise and options.sort == "sides":
-        notes.add((*_SECTION, "noise"), "cannot be used with sort: sides, which has no noise; remove one of them")
+        notes.add((*_SECTION, "noise"), "cannot be used with sort: sides, which takes no noise; remove one of them")
     if options.noise and not options.shuffle:
         notes.add((*_SECTION, "noise"), "is random, but shuffle is false; remove one of them")
     values = options.buckets or []
     for place, (before, after) in enumerate(pairwise(values), 1):
         if after <= before:
-            notes.add((*_SECTION, "buckets", place), f"is {after:,}, after {before:,}; give lengths that rise")
+            notes.add((*_SECTION, "buckets", place), f"is {after:,}, after {before:,}; give rising lengths")
     if values and values[-1] > (most := options.max_tokens or values[-1]):
         notes.add((*_SECTION, "buckets"), f"the last is {values[-1]:,}, above max_tokens, {most:,}; remove it")
     for key in ("longest", "max_tokens"):
@@ -138,11 +138,11 @@ def _check_values(options: BatchesOptions, notes: Notes) -> None:
 def _check_names(names: Sequence[str], sources: Sequence[Source], notes: Notes) -> None:
     place: Place = (*_SECTION, "fields")
     if len(names) > (most := 1 if (*_SECTION, "pack") in notes.document.lines else 2):
-        message = "packs contain one" if most == 1 else "batches have a source and a target, or one"
-        notes.add(place, f"{', '.join(names)} are {len(names)}, but {message}; remove the others")
+        message = "packs contain one field" if most == 1 else "batches have a source and a target, or one field"
+        notes.add(place, f"{', '.join(names)} are {len(names)} fields, but {message}; remove the others")
     notes.check_names(names, place)
     for source in sources:
         known = [name for name in source.names if name in names]
         if known != [name for name in names if name in source.names]:
-            notes.add(place, f"source {source.name!r} has the order {', '.join(source.names)}; use the same order")
+            notes.add(place, f"source {source.name!r} has the order {', '.join(source.names)}; use this order")
             return

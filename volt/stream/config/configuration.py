@@ -78,7 +78,7 @@ def warnings_of(sources: Iterable[Source]) -> tuple[str, ...]:
     """Return a warning for every two files of one source that are probably translations of each other."""
     return tuple(
         f"source {source.name!r}: {first} and {second} differ only in their language, and their lines are mixed; "
-        f"for lines side by side write pair: {{src: {first}, tgt: {second}}}"
+        f"to read them side by side, write pair: {{src: {first}, tgt: {second}}}"
         for source in sources
         if not source.names
         for first, second in probable_pairs(files_at(source.paths))
@@ -99,10 +99,10 @@ def load_config(
 ) -> Configuration:  # fmt: skip
     """Read and check a configuration file. Raises ConfigError with the line of every mistake.
 
-    user_code: whether it may name Python files, which are run to be checked
+    user_code: whether the file may name Python files; checking runs them
     values: placeholder → its value, if the file is a template
-    split: "train" for training, "valid" for validation: each line once, without noise
-    tasks: the names of the tasks to read; all of the split by default. "valid" also reads tasks of the split "train"
+    split: "train" for training, or "valid" for validation, which reads each line once, without noise
+    tasks: the names of the tasks to read, for "valid" of either split; by default all tasks of the split
     use_shards: whether tasks are read from the folder `shards`
     check_files: whether files of sources, tasks and shards must exist
     """
@@ -116,7 +116,7 @@ def parse_config(
 ) -> Configuration:  # fmt: skip
     """Check a configuration given as text. Files of sources, tasks and shards need not exist.
 
-    path: the file's name in errors; relative paths are relative to it; other options are as in `load_config`
+    path: the file's path, for errors and relative paths; other options are as in `load_config`
 
     >>> configuration = parse_config("sources: {wmt: {path: a.tsv, transforms: [lower: [1]]}}", path="stream.yaml")
     >>> configuration.sources[0].transforms
@@ -181,7 +181,7 @@ def _check_that_lines_come(value: object, notes: Notes) -> None:
 
 
 def _check_transforms(value: object, maker: Sources) -> None:
-    """Check the transforms of a configuration that has other mistakes, so that all mistakes are reported at once."""
+    """Check the transforms of a configuration with other mistakes, to report all at once."""
     if not isinstance(value, dict):
         return
     defaults = defaults_of(value["defaults"], maker) if isinstance(value.get("defaults"), dict) else {}

@@ -1,6 +1,6 @@
 """Convert a configuration of OpenNMT-py's dynamicdata loader (the original) into a configuration of VOLT's streams.
 
-`OldOptions` checks the original's keys. `PARAMETERS` maps its parameters to the options of transforms.
+`OldOptions` checks the original's keys. `PARAMETERS` maps the original's parameters to options of transforms.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from volt.urls import url_of
 
 
 def _optional(model: str, /, **kinds: Any) -> Any:
-    """Return a model of optional keys. kinds: key → its type"""
     return create_model(model, __base__=Model, **{key: (kind | None, None) for key, kind in kinds.items()})  # type: ignore[call-overload]
 
 
@@ -97,16 +96,16 @@ PARAMETERS: dict[str, dict[str, str]] = {
     "vocab_path": dict.fromkeys(_TAKES_VOCABULARY, "vocabulary"),
 }
 _PATHS = ("segmentation_model", "vocab_path")
-# Keys without a counterpart, or with another meaning.
+# Keys that VOLT lacks, or that mean something else in VOLT.
 _SHARD_NOTES = {
     "rootdir": "VOLT needs no shards, and does not read the original's; to write shards, add `shards: FOLDER`, and run "
     "volt shard",
-    "share_vocab": "VOLT counts the words of each task; choose which sides share a vocabulary when you make it",
+    "share_vocab": "VOLT counts the words of each task; choose which sides share a vocabulary when you make one",
     "shard_size": "VOLT derives the number of lines of a shard from n_shards",
     "initial_shards": "VOLT derives the number of shards from the lines, unless the task has n_shards",
     "compress": "it is an option of the command volt shard",
-    "pretokenize": "VOLT does not run pyonmttok; tokenise the inputs, and the text to translate, before",
-    "predetokenize": "VOLT does not undo pyonmttok; detokenise the inputs before",
+    "pretokenize": "VOLT does not run pyonmttok; tokenise the inputs, and the text to translate, beforehand",
+    "predetokenize": "VOLT does not undo pyonmttok; detokenise the inputs beforehand",
 }
 _TRAIN_NOTES = {
     "name": "VOLT does not save transforms, so they need no name",
@@ -116,7 +115,7 @@ _TRAIN_NOTES = {
 
 
 class Imported(NamedTuple):
-    """text: the new configuration, with the notes as comments; notes: one for each key whose meaning differs."""
+    """The new configuration, with notes as comments, and the notes: one for each key whose meaning differs."""
 
     text: str
     notes: tuple[str, ...]
@@ -130,9 +129,9 @@ def imported(
 
     path: the original's name in errors
     values: placeholder → text or a number, if the original is a template
-    folder: the new file's folder; the original's paths, relative to the current folder, are rewritten
-    batch_samples: the number of samples of a minibatch, the unit of the original's schedule
-    check_files: look for the inputs' files; note missing files
+    folder: the new file's folder; paths relative to the current folder become relative to it
+    batch_samples: the number of samples in a minibatch; the original's schedule counts minibatches
+    check_files: whether to note missing input files
 
     >>> old = "tasks: {a: {type: mono, transforms: [drop]}}\\ninputs: {i: {mono: a.en, task: a}}\\n"
     >>> print(imported(old + "meta: {train: {drop_temperature: 3}}", path="old.yaml").text)
@@ -153,7 +152,7 @@ def imported(
         for index, (place, _) in enumerate(notes.problems):
             if place[:1] == ("tasks",) and place[2:] == ("inputs",):
                 entry = f"{{NAME: {{src: FILE, tgt: FILE, task: {place[1]}}}}}"
-                notes.problems[index] = place, f"inputs stand at the top level: inputs: {entry}; move them there"
+                notes.problems[index] = place, f"inputs belong at the top level, as in inputs: {entry}; move them there"
         raise notes.error()
     reader = _Reader(options, notes, Path(folder), batch_samples, check_files)
     data = {key: value for key, value in reader.converted() if value}
@@ -180,7 +179,6 @@ class _Reader:
     remarks: list[str] = field(default_factory=list)
 
     def converted(self) -> Iterator[tuple[str, Any]]:
-        """Yield the keys of the new configuration, and their values."""
         meta = self.options.meta
         for where, notes, values in (("shard", _SHARD_NOTES, meta.shard), ("train", _TRAIN_NOTES, meta.train)):
             used = (key for key in notes if getattr(values, key) not in (None, False))
@@ -188,7 +186,7 @@ class _Reader:
         yield "defaults", self._defaults()
         if points := self._points:
             size = self.batch_samples or 64
-            guess = "" if self.batch_samples else ", which is a guess: set batch_samples to what yours have"
+            guess = "" if self.batch_samples else ", which is a guess: set batch_samples to the size of yours"
             unit = f"minibatches of {counted(size, 'sample')}{guess}"
             self.remarks.append(f"meta.train.mixing_weight_schedule: its points count {unit}")
             yield "schedule", {"points": points, "unit": "batches", "batch_samples": size}
@@ -199,7 +197,7 @@ class _Reader:
                 self.notes.add(("inputs", name, "task"), f"no task {one.task!r}; {known}")
 
     def _path(self, path: str) -> str:
-        """Convert a path that is relative to the current folder into one relative to the new file."""
+        """Make a path relative to the new file."""
         if url_of(path) or os.path.isabs(path) or path.startswith(("~", "$")) or self.folder == Path():
             return path
         return os.path.relpath(path, self.folder)
@@ -211,7 +209,7 @@ class _Reader:
         for key, takers in PARAMETERS.items():
             value, names = getattr(self.options.meta.train, key), sorted(used & takers.keys())
             if value is not None and not names:
-                self.remarks.append(f"meta.train.{key}: no task has a transform that takes it; it is omitted")
+                self.remarks.append(f"meta.train.{key}: no transform of a task uses this parameter; it is omitted")
             for name in names:
                 option = takers[name]
                 if value is not None:
@@ -231,9 +229,9 @@ class _Reader:
         place: Place = ("tasks", name)
         inputs = {key: self._files(key, one, task) for key, one in self.options.inputs.items() if one.task == name}
         if not inputs and task.share_inputs is None:
-            self.notes.add(place, "has no inputs; name it as the task of one, or give share_inputs")
+            self.notes.add(place, "has no inputs; make it the task of an input, or give share_inputs")
         if task.share_inputs is not None and (inputs or task.share_inputs not in self.options.tasks):
-            message = "does not go with inputs of its own" if inputs else f"no task {task.share_inputs!r}"
+            message = "cannot be used with the task's own inputs" if inputs else f"no task {task.share_inputs!r}"
             self.notes.add((*place, "share_inputs"), f"{message}; name a task that has inputs, or remove it")
         for index, step in enumerate(task.transforms or ()):
             if step not in _NAMES:
@@ -243,7 +241,7 @@ class _Reader:
             self.notes.add((*place, "meta"), "trg_lang and tgt_lang mean the same; remove one of them")
         has_shards = task.share_inputs is None
         if task.n_shards is not None and not has_shards:
-            self.remarks.append(f"tasks.{name}.n_shards: {task.share_inputs} has the shards; it is omitted")
+            self.remarks.append(f"tasks.{name}.n_shards: the shards belong to {task.share_inputs}; n_shards is omitted")
         values = {
             "type": task.type, "split": task.split if task.split != "train" else None, "inputs": inputs,
             "share_inputs": task.share_inputs, "weight": self._weight(name, task), "src_lang": meta.src_lang,
@@ -261,7 +259,7 @@ class _Reader:
             return _plain(task.weight)
         if len(task.weight) != len(self._points) + 1:
             message = f"{counted(len(task.weight), 'weight')} for {counted(len(self._points), 'point')}"
-            self.notes.add(("tasks", name, "weight"), f"{message} of mixing_weight_schedule; give one weight more")
+            self.notes.add(("tasks", name, "weight"), f"{message} of mixing_weight_schedule; give one more weight")
         weights = [_plain(weight) for weight in task.weight]
         return weights if self._points else weights[0]
 
@@ -272,13 +270,13 @@ class _Reader:
             sides = " and ".join(wanted)
             self.notes.add(("inputs", name), f"task {one.task} is of type {task.type}; give only {sides}")
         if one.size not in ("auto", None):
-            self.remarks.append(f"inputs.{name}.size: VOLT counts the lines; it is omitted")
+            self.remarks.append(f"inputs.{name}.size: VOLT counts the lines; the size is omitted")
         if self.options.meta.train.reverse and task.type == "para":
             inputs["src"], inputs["tgt"] = inputs["tgt"], inputs["src"]
         result = {side: path for side in wanted if (path := inputs[side]) is not None}
         for side, path in result.items() if self.check_files else ():
             is_file = glob.has_magic(path)
-            with suppress(ConfigError):  # of a variable without a value
+            with suppress(ConfigError):  # the path contains a variable without a value
                 is_file = is_file or exists(expand_user(path))
             if not is_file:
                 self.remarks.append(f"inputs.{name}.{side}: {shown_path(path)}: no such file; fix the path")

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from volt.stream.config.pydantic_models import FIELD, STEPS, ChoiceOptions, SourceOptions, StreamOptions
 from volt.stream.transforms.registry import TRANSFORMS
 
-FIELD_OPTIONS = ("fields", "field", "id_field", "if_cased", "from", "to")  # of transforms, where they are numbers
+FIELD_OPTIONS = ("fields", "field", "id_field", "if_cased", "from", "to")  # of transforms, if their values are numbers
 
 
 @cache
@@ -98,7 +98,7 @@ def _step(name: str) -> dict[str, Any]:
 
 
 def known_keys(schema: dict[str, Any], place: tuple[str | int, ...]) -> list[str]:
-    """Return the keys allowed at a path of keys; in it, pydantic's names of union members are skipped."""
+    """Return the keys allowed at a path of keys; pydantic's names of union members in the path are skipped."""
     nodes = [schema]
     for key in place:
         inner = list[dict[str, Any]]()
@@ -160,8 +160,8 @@ def _everything() -> Iterator[str]:
         ("batches.pack", "PackOptions"),
     ]:
         yield from _section(title, definitions[name])
-    yield "Transforms and filters. In a list of them, one is written `- NAME`, `- NAME: {option: value, …}`, or"
-    yield "`- NAME: value`, which gives its first option. Fields count from 1;"
+    yield "Transforms and filters. Write each item of a list as `- NAME`, `- NAME: {option: value, …}`, or"
+    yield "`- NAME: value`, which sets the first option. Fields are numbered from 1;"
     yield "the fields of a `pair` and of `columns` have names, too.\n"
     for name in TRANSFORMS:
         yield from _section(name, definitions[name])

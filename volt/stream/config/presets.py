@@ -32,9 +32,9 @@ _CODES = re.compile(r"[a-z]{3}(_\w+)*-[a-z]{3}(_\w+)*")
 
 def _downloaded(name: str, langs: str) -> dict[str, str]:
     if not _CODES.fullmatch(langs):
-        raise ConfigError(f"langs is {shown(langs)}; give two codes of three letters, as in deu-eng")
+        raise ConfigError(f"langs is {shown(langs)}; give two three-letter codes, as in deu-eng")
     if not re.fullmatch(r"[\w.-]+", name) or name.startswith(("-", ".")):
-        raise ConfigError(f"{shown(name)}: not the name of a data set; mtdata list -l {langs} names them")
+        raise ConfigError(f"{shown(name)}: not the name of a data set; mtdata list -l {langs} lists the names")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "volt" / "mtdata" / langs / name
     if not folder.exists():
@@ -48,7 +48,7 @@ def _downloaded(name: str, langs: str) -> dict[str, str]:
 def _download(name: str, langs: str, folder: Path) -> None:
     program = shutil.which("mtdata")
     if program is None:
-        raise MissingLibraryError("mtdata is not installed; pip install mtdata, or name files with multistream")
+        raise MissingLibraryError("mtdata is not installed; pip install mtdata, or give files to multistream")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".") as output:
@@ -58,7 +58,7 @@ def _download(name: str, langs: str, folder: Path) -> None:
                 raise StreamError(f"mtdata get {name} ended with status {status}; see its message above")
             os.rename(f"{output}/{name}", folder)
     except OSError as error:
-        raise StreamError(f"{folder}: cannot be made: {reason(error)}; fix it, or set XDG_CACHE_HOME") from None
+        raise StreamError(f"{folder}: cannot be created: {reason(error)}; fix it, or set XDG_CACHE_HOME") from None
 
 
 _CASE_NOISE = {
@@ -74,7 +74,7 @@ _CASE_NOISE = {
 class Pipeline:
     """A named stream.
 
-    least, most: the bounds of the number of sources; None for any number.
+    least, most: the minimum and maximum number of sources; None for no maximum.
     names: the sources' names; by default their files' names. steps: the transforms of each source.
     is_mtdata: whether its sources are MTData data set names.
     """
@@ -88,7 +88,7 @@ class Pipeline:
 
 
 PIPELINES = {
-    "default": Pipeline("one source, as it is", most=1),
+    "default": Pipeline("one source, unchanged", most=1),
     "example": Pipeline(
         "parallel and back-translated data, with a tag and case noise",
         least=2, most=2, names=("parallel", "backtranslated"), steps=((_CASE_NOISE,), (_CASE_NOISE, {"tag": "[BT]"})),

@@ -18,7 +18,7 @@ from volt.urls import plain_path, url_of
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-_MOST = 30  # problems that are reported
+_MOST = 30  # maximum number of reported problems
 _OPTION = re.compile(r"(\w+)(?:: | is | ')")
 
 
@@ -44,13 +44,13 @@ class Notes:
             self.add(places[0], message)
 
     def check_names(self, names: Iterable[str], place: Place) -> None:
-        """Add a problem for each name of a field that is not a word."""
+        """Add a problem for each field name that is not an identifier."""
         for name in names:
             if not name.isidentifier():
                 self.add((*place, name), f"{name!r} is not a name for a field; give a word, such as src")
 
     def checked(self, model: Any, value: object, place: Place, *, is_part: bool = False) -> Any | None:
-        """Validate a value with pydantic, strictly: "3" is not a number; `is_part` allows missing keys."""
+        """Validate a value with pydantic, strictly: "3" is not a number. is_part: whether keys may be missing"""
         from pydantic import TypeAdapter, ValidationError
 
         adapter = model if isinstance(model, TypeAdapter) else TypeAdapter(model)
@@ -80,7 +80,7 @@ class Notes:
         return str(folder / text)
 
     def error(self) -> ConfigError:
-        """Return all problems as one error, in the order of their lines; each place reports its first problem."""
+        """Return all problems as one error, in the order of their lines, with only the first problem of each place."""
         document, first = self.document, dict(reversed(self.problems))
         places = sorted(dict(self.problems), key=document.line)
         lines = [f"{document.name_of(place)}: {first[place]}" for place in places[:_MOST]]

@@ -24,8 +24,8 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
-_KIND = """steps: keep a weight until the next point; linear: the shares of the stream move in a straight line between
-the points: from 1 to 9, beside another weight of 1, the share goes from 0.5 to 0.9, and is 0.7 half-way."""
+_KIND = """steps: keep a weight until the next point; linear: the share of the stream changes steadily between points.
+If a weight goes from 1 to 9, and the other weight is 1, the share goes from 0.5 to 0.9, and is 0.7 half-way."""
 ScheduleKind = Annotated[Literal["steps", "linear"], Field(description=_KIND)]
 
 
@@ -33,7 +33,7 @@ class ScheduleOptions(Model):
     """A weight that changes while the stream runs."""
 
     points: list[tuple[int, float]]
-    """[sample, weight] pairs with rising samples, the first 0; after the last point the weight stays."""
+    """[sample, weight] pairs: the weight from a sample's number on. The numbers rise from 0; the last weight stays."""
     kind: ScheduleKind = "steps"
 
 
@@ -55,16 +55,16 @@ class ReadingOptions(Model):
     """Options of reading, shuffling and checking lines."""
 
     shuffle: Literal["lines", "outputs", "none"] = "lines"
-    """lines: permute the lines of a block, then transform them; outputs: transform consecutive lines, as documents need
-    it, and permute the results; none: read the files in order."""
+    """lines: permute the lines of a block, then transform them; outputs: transform consecutive lines, as `documents`
+    requires, and permute the results; none: read the files in order."""
     epochs: int | None = Field(None, ge=1)
     """The number of times to read the source before it ends; endless by default."""
     block_lines: int = Field(BLOCK_LINES, ge=1)
     """The maximum number of lines in a block, the unit of work and of shuffling; more lines need more memory."""
     block_bytes: int = Field(BLOCK_BYTES, ge=1)
-    """The maximum number of bytes in a block, on average."""
+    """The maximum average number of bytes in a block."""
     split_lines: int | None = Field(SPLIT_LINES, ge=1)
-    """Lines per piece, which an epoch permutes; null keeps whole files, which need five times their size in memory."""
+    """Lines per piece of a file; epochs permute pieces. null: whole files, which take five times their size in RAM."""
     min_fields: int = Field(0, ge=0)
     """A line with fewer fields is unfit."""
     max_fields: int | None = Field(None, ge=1)
@@ -74,7 +74,7 @@ class ReadingOptions(Model):
     max_line: int | None = Field(MAX_LINE, ge=0)
     """The maximum number of bytes in a line; a file with a longer line is unreadable. null allows any length."""
     blank: bool = True
-    """false: a line of white space is unfit."""
+    """false: a line that is empty or white space is unfit."""
 
 
 class _SourceOptions(Model):
@@ -82,15 +82,15 @@ class _SourceOptions(Model):
     """Files (.tsv or text; plain, gzip, zstd, xz or bzip2; indexed ids, as NAME.bin, NAME.idx or NAME), folders or
     globs, relative to the configuration file. `~` and `$NAME` are expanded."""
     pair: dict[str, Paths] | None = None
-    """Instead of path: files that belong together line by line, one for each field, by the fields' names, as in
-    {src: wmt.de, tgt: wmt.en}; or lists of such, equally long. Options of transforms may then name fields, too."""
+    """Instead of path: line-aligned files, one for each field name, as in {src: wmt.de, tgt: wmt.en}, or a list of
+    files for each, equally many. Options of transforms may then use these names for the fields."""
     columns: dict[str, str] | None = None
-    """For JSON lines and Parquet files: for each field, by its name, its JSON key or column, as in
+    """For JSON lines and Parquet files: the JSON key or column of each field name, as in
     {src: de, tgt: translation.en}; NAME.FIELD is a field of a nested object."""
     weight: Weight = 1.0
-    """Its share of the stream, relative to the weights of the other sources."""
+    """The source's share of the stream, relative to the weights of the other sources."""
     transforms: Steps = []
-    """The transforms of its lines, in this order."""
+    """The transforms of the source's lines, in this order."""
 
 
 class SourceOptions(ReadingOptions, _SourceOptions):
@@ -98,45 +98,45 @@ class SourceOptions(ReadingOptions, _SourceOptions):
 
 
 class EachOptions(SourceOptions):
-    """Sources by pattern: the options of a source, and those below.
-    The path, or each file of a pair, contains one `*`. The text that it matches is the source's name, and replaces
-    {name} in the transforms' text. A pair's first files determine the names.
+    """Sources by pattern: the options of a source, and the options below.
+    The path, or each file of a pair, contains one `*`. The text that `*` matches becomes the source's name, and
+    replaces {name} in the transforms' options. For pairs, the pattern of the first field determines the names.
     """
 
     weight: Weight = 1.0
-    """The share of all of them together, relative to the weights of the other sources."""
+    """The total share of these sources, relative to the weights of the other sources."""
     temperature: float = Field(1.0, gt=0, allow_inf_nan=False)
-    """Each gets a share of that weight in proportion to (its number of lines) ^ (1 / temperature): 1 is in proportion
-    to the lines, 5 favours small ones, as is usual for many languages, and a large number makes all equal."""
+    """A source gets a share of this weight in proportion to (number of lines) ^ (1 / temperature). With 1, shares are
+    proportional to lines; 5, usual for many languages, favours small sources; a large number makes shares equal."""
 
 
 class MixOptions(Model):
-    """Weights of sources and of tasks (split train) from their numbers of lines, for training on many of them.
+    """Derive the weights of sources, and of tasks of split train, from their numbers of lines.
 
-    The stream then has virtual epochs of V lines. With s lines in a source, and its share r of the stream,
-    V = min(Σ (r / r_max) · s_max, 1.5 · Σ s), rounded down, where `max` is the source with the most lines. No source
-    may have a weight, or an end (epochs), as well.
+    The stream then has virtual epochs of V lines. If a source has s lines, and the share r of the stream,
+    V = min(Σ (r / r_max) · s_max, 1.5 · Σ s), rounded down, where `max` is the source with the most lines. Sources
+    must not set `weight` or `epochs`.
     """
 
     by: Literal["temperature", "uniform", "concatenation", "weights"] = "temperature"
     """temperature: shares in proportion to (number of lines) ^ (1 / temperature); uniform: equal shares; concatenation:
     shares in proportion to the lines; weights: the sources' and tasks' own weights, as without `mix`."""
     temperature: float = Field(TEMPERATURE, gt=0, allow_inf_nan=False)
-    """1 is in proportion to the lines, 5 favours small sources, and a large number makes all equal."""
+    """With 1, shares are proportional to lines; 5 favours small sources; a large number makes shares equal."""
 
 
 class ErrorOptions(Model):
     """The policy for unfit lines: invalid UTF-8, missing fields, lines that a transform refuses."""
 
     on_fault: Literal["raise", "skip", "quarantine"] = "raise"
-    """raise: stop with the line's file and number; skip: skip and count it; quarantine: also write it to a file."""
+    """raise: stop and report file and line; skip: skip and count the line; quarantine: also write it to a file."""
     quarantine: str | None = None
-    """The file for quarantined lines, as JSON lines with place and reason. Each run appends to it, so a resumed run
+    """The file for quarantined lines, as JSON lines with position and reason. Each run appends to it, so a resumed run
     loses nothing; a new run reports if the file already contains lines."""
     max_faults: int | None = Field(default=None, ge=0)
-    """Stop when more lines are unfit."""
+    """Stop when more lines than this are unfit."""
     max_share: float | None = Field(default=None, ge=0, le=1)
-    """Stop when a greater share of the lines read is unfit (judged from 1,000 lines on)."""
+    """Stop when a greater share than this of the lines read is unfit (checked from 1,000 lines on)."""
 
 
 class VariantOptions(Model):
@@ -151,7 +151,7 @@ class VariantOptions(Model):
 class ChoiceOptions(Model):
     """Send each line through one of several variants, drawn by their weights.
 
-    Validation and translation draw nothing: each line goes through the heaviest variant; in a tie, the first.
+    Validation and translation do not draw: each line goes through the variant of largest weight; in a tie, the first.
     """
 
     variants: list[VariantOptions] = Field(min_length=1)
@@ -160,7 +160,7 @@ class ChoiceOptions(Model):
 
 WINDOW = 1 << 14  # samples
 _MOST = (1 << 31) - 1  # ids, rows or samples
-_WIDEST = 1 << 16  # ids that a width is a multiple of
+_WIDEST = 1 << 16  # maximum of pad_to_multiple
 
 
 class FieldOptions(Model):
@@ -194,10 +194,10 @@ Window = Annotated[
 
 
 class BatchesOptions(Model):
-    """Input of a trainer: lines as samples of ids, and samples in batches, one for each rank in each step."""
+    """Input of a trainer: lines become samples of ids, and samples become batches, one for each rank in each step."""
 
     fields: Fields = Field(min_length=1)
-    """The fields of the lines, in their order, by names of your choice: source and target, or only one."""
+    """The fields of the lines, in order, with names of your choice: a source and a target, or one field."""
     holds: Literal["text", "pieces", "ids"] | None = None
     """The content of the fields: text to encode, which is the default; pieces separated by spaces; or ids as
     numbers. Ids that the stream already contains, from binary shards or a transform, are used unchanged."""
@@ -208,7 +208,7 @@ class BatchesOptions(Model):
     max_length: int | None = Field(None, ge=1, le=_MOST)
     """The maximum number of ids in a sample's field, including prefix, bos and eos; no limit by default."""
     beyond: Literal["refuse", "truncate"] = "refuse"
-    """The policy for longer samples: refuse stops with the line's file and number, truncate cuts their ends."""
+    """The policy for longer samples: refuse stops and reports the line's file and number; truncate cuts their ends."""
     unknown: Literal["replace", "refuse"] = "replace"
     """The policy for pieces missing from the vocabulary: replace by its unknown token, or refuse and stop."""
     max_tokens: int | None = Field(None, ge=1, le=1 << 53)
@@ -216,29 +216,29 @@ class BatchesOptions(Model):
     max_sentences: int | None = Field(None, ge=1, le=_MOST)
     """The maximum number of rows in a batch."""
     multiple: int = Field(8, ge=1, le=_MOST)
-    """The number of rows in a batch is a multiple of this, if so many rows fit."""
+    """The number of rows in a batch is a multiple of this, if that many rows fit."""
     sort: Literal["length", "sides"] = "length"
     """The order by length: length needs less padding, sides is fairseq's order."""
     noise: float = Field(0.0, ge=0, le=1)
-    """Noise added to lengths before rows are sorted, as a share of them, so that batches differ between epochs."""
+    """Noise added to lengths before sorting, as a share of the length, so that batches differ between epochs."""
     longest: int | None = Field(None, ge=1, le=_MOST)
-    """A sample with a longer side is in no batch; by default one with more than max_tokens."""
+    """A sample with a longer side than this is in no batch; by default, longer than max_tokens."""
     shortest: int = Field(1, ge=1, le=_MOST)
     """A sample whose longest side is shorter is in no batch."""
     buckets: list[Annotated[int, Field(ge=1, le=_MOST)]] | None = Field(None, min_length=1)
-    """Rising lengths, such as [16, 32, 64], that batches are padded to; a longer sample is too long. Any by default."""
+    """Rising lengths, such as [16, 32, 64], to which batches are padded; longer samples are too long. Default: any."""
     on_long: Literal["raise", "report"] = "raise"
     """The policy for a sample that is too long: raise stops and names it, report skips and counts it."""
     pack: PackOptions | None = None
-    """Instead of max_tokens: rows of one length."""
+    """Instead of max_tokens: rows of a fixed length."""
     window: Window = WINDOW
-    """How many samples are sorted together, or epoch, for all; more need less padding but more memory."""
+    """How many samples are sorted together, or epoch for all of an epoch; more need less padding but more memory."""
     shuffle: bool = True
-    """True if batches, and rows of equal length, come in a random order that follows from the seed."""
+    """True if batches, and rows of equal length, come in a random order, which depends on the seed."""
     pad: str = Field("<pad>", min_length=1)
-    """The token that fills rows; each field has the id that its vocabulary gives it."""
+    """The token that fills rows; each field uses the token's id in its own vocabulary."""
     pad_to_multiple: int = Field(1, ge=1, le=_WIDEST)
-    """The widths of a batch are multiples of it, and max_tokens bounds these widths."""
+    """Widths of batches are rounded up to a multiple of this number; max_tokens counts the rounded widths."""
     left_pad_source: bool = True
     """True if padding comes before the source."""
     left_pad_target: bool = False
@@ -256,12 +256,12 @@ TaskWeight = Annotated[
 
 
 class TaskScheduleOptions(Model):
-    """When the weights of tasks change. A task whose weight is a list has one weight more than there are points: the
-    first counts from the start, the next from the first point on, and so on.
+    """When the weights of tasks change. A task's list of weights has one weight more than there are points: the first
+    applies from the start, the second from the first point on, and so on.
     """
 
     points: list[int] = Field(min_length=1)
-    """After how many samples, batches or updates: rising whole numbers above 0."""
+    """The points, in samples, batches or updates: rising whole numbers above 0."""
     unit: Literal["samples", "batches", "updates"] = "samples"
     """The unit of the points: samples (lines of the stream), batches, or updates (several batches)."""
     kind: ScheduleKind = "steps"
@@ -272,7 +272,7 @@ class TaskScheduleOptions(Model):
 
 
 class InputOptions(Model):
-    """One corpus of a task: src and tgt, line by line, or mono. Each is a file, or a list of such."""
+    """One corpus of a task: src and tgt, line-aligned, or mono. Each is a file or a list of files."""
 
     src: Paths | None = None
     """The source side of parallel lines."""
@@ -284,17 +284,17 @@ class InputOptions(Model):
 
 class _TaskOptions(Model):
     type: Literal["para", "mono"]
-    """para: lines have a source and a target side; mono: they have one."""
+    """para: lines have a source and a target side; mono: lines have one side."""
     split: Literal["train", "valid"] = "train"
     """train: mixed with the other tasks by weight; valid: read separately, without noise, on request."""
     inputs: dict[str, InputOptions] = Field({})
-    """Its corpora by name."""
+    """The task's corpora by name."""
     share_inputs: str | None = None
-    """Instead of inputs: another task, whose inputs and shards it reads."""
+    """Instead of inputs: another task, whose inputs and shards this task reads."""
     weight: TaskWeight = 1.0
-    """Its share of the stream, relative to the weights of the other tasks: a number; a list, one longer than the
-    schedule's points; or a schedule of its own. With kind: linear, the shares of the stream move in a straight line
-    between the points: from 1 to 9, beside another weight of 1, the share is 0.7 half-way."""
+    """The task's share of the stream, relative to the weights of the other tasks: a number; a list with one weight more
+    than the schedule has points; or a schedule of its own. With kind: linear, the share changes steadily between
+    points: if a weight goes from 1 to 9, and the only other weight is 1, the share is 0.7 half-way."""
     src_lang: str | None = None
     """The language of the source side, for transforms that use it."""
     tgt_lang: str | None = None
@@ -304,11 +304,11 @@ class _TaskOptions(Model):
     n_shards: int | None = Field(None, gt=0)
     """The number of shards that `volt shard` writes; by default derived from the number of lines."""
     transforms: Steps = Field([])
-    """The transforms of its lines, in this order. Fields are called src and tgt."""
+    """The transforms of the task's lines, in this order. Fields are called src and tgt."""
 
 
 class TaskOptions(ReadingOptions, _TaskOptions):
-    """Lines that are all treated in the same way. Further keys are the keys of a source, from shuffle on."""
+    """Lines that are all treated in the same way. Further keys are the keys of a source from `shuffle` on."""
 
 
 class StreamOptions(Model):
@@ -319,7 +319,7 @@ class StreamOptions(Model):
     each: EachOptions | None = None
     """Sources by pattern: one for each file, or pair of files, that matches."""
     tasks: dict[str, TaskOptions] = Field({})
-    """The tasks by name, each of which is a source of that name; with sources, or instead of them."""
+    """The tasks by name, in addition to sources or instead of them; each task acts as a source of that name."""
     mix: MixOptions | None = None
     """Mix sources and tasks by their numbers of lines, instead of by their weights."""
     schedule: TaskScheduleOptions | None = None
@@ -327,16 +327,16 @@ class StreamOptions(Model):
     defaults: dict[str, Any] = Field({})
     """Options of transforms, by the transform's name, for every task; a step's own options override them."""
     shards: str | None = None
-    """The folder, written by `volt shard`, that tasks are read from; by default they are read from their inputs."""
+    """The folder, written by `volt shard`, from which tasks are read; by default, tasks are read from their inputs."""
     seed: int = Field(0, ge=0)
     """The seed of all randomness; 0 or more."""
     ends: Literal["stop", "drop"] = "stop"
     """When a source with `epochs` ends: stop the stream, or drop the source and continue with the others."""
     workers: int = Field(0, ge=0, le=MOST_WORKERS)
-    """How many workers compute ahead, 256 at most; 0 computes without any. The output does not depend on it."""
+    """The number of workers that compute ahead, at most 256; 0 for none. The output does not depend on it."""
     time_limit: float | None = Field(None, gt=0, allow_inf_nan=False)
-    """The maximum seconds for a block if a transform is Python code; a slower block ends the run with an error.
-    No limit by default. With a limit, such code runs in a separate process, even with 0 workers."""
+    """The time limit in seconds for a block if a transform is Python code; a slower block ends the run with an error.
+    No limit by default. With a limit, Python code runs in a separate process, even with 0 workers."""
     transforms: Steps = Field([])
     """The transforms of every source's lines, after its own transforms."""
     errors: ErrorOptions = ErrorOptions()

@@ -1,7 +1,7 @@
 """Make the sources of a configuration, with their weights and transforms.
 
-`each: {path: "data/*.tsv.gz", …}` makes a source of each file, named after the text that `*` matches. Its share of the
-weight follows from its number of lines. A transform is `name`, or `name: options`; options may name a source's fields.
+`each: {path: "data/*.tsv.gz", …}` makes a source of each file, named after the text that `*` matches. A source's share
+of the weight depends on its number of lines. A transform is `name`, or `name: options`; options may name fields.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _EPOCHS = "cannot be used with mix, whose sources have no end; remove it, or wri
 
 
 def sampling_of(options: StreamOptions, notes: Notes) -> Sampling | None:
-    """Return how to derive the weights from sizes; None to use the weights. Note options that contradict it."""
+    """Return how to derive weights from sizes; None to use the sources' weights. Note options that contradict `mix`."""
     mix = options.mix
     if mix is not None and mix.by != "temperature" and "temperature" in mix.model_fields_set:
         notes.add(("mix", "temperature"), f"has no effect with by: {mix.by}; remove it, or write by: temperature")
@@ -61,7 +61,7 @@ def sampling_of(options: StreamOptions, notes: Notes) -> Sampling | None:
 
 
 def schedule_of(options: ScheduleOptions, notes: Notes, place: Place) -> Weight:
-    """Return a schedule. If it is invalid, note that and return the weight 1."""
+    """Return a schedule. If it is invalid, note the mistake and return the weight 1."""
     return notes.build(Schedule, place, points=tuple(options.points), kind=options.kind) or 1.0
 
 
@@ -87,7 +87,7 @@ class Sources:
         return TransformBuilder(self.notes, self.files, user_code=self.user_code, names=names)
 
     def source(self, name: str, options: SourceOptions, common: list[Any], place: Place) -> Source | None:
-        """Return a source, None if its options are invalid; `common` are the transforms of all sources."""
+        """Return a source, or None if its options are invalid. common: the transforms of all sources"""
         names, keys = tuple(options.pair or options.columns or ()), tuple((options.columns or {}).values())
         steps, weight = self.steps(names), options.weight
         return self.source_at(
@@ -98,7 +98,7 @@ class Sources:
         )  # fmt: skip
 
     def source_at(self, place: Place, options: ReadingOptions, **more: Any) -> Source | None:
-        """Return a source, None if its options are invalid; `more` are the fields missing from `options`."""
+        """Return a source, or None if its options are invalid. more: fields of `Source` that `options` lacks"""
         name = str(more["name"])
         if not name or any(sign < " " for sign in name):
             self.notes.add(place, f"{name!r} is not a name of a source; give one without tabs and line breaks")
@@ -114,7 +114,7 @@ class Sources:
         if options.path is not None and options.pair is not None:
             self.notes.add(place, "path and pair are both given; remove one of them")
         if options.columns is not None and (options.pair is not None or not options.columns):
-            self.notes.add((*place, "columns"), "needs path, and one field at least; fix it")
+            self.notes.add((*place, "columns"), "needs path and at least one field; add them")
         if options.pair is not None:
             place = (*place, "pair")
             if len(options.pair) < 2:
@@ -130,12 +130,12 @@ class Sources:
             first, least = next(iter(columns.items()))
             if len(paths) != len(least):
                 counts = f"{counted(len(paths), 'file')}, but {first} has {len(least)}"
-                self.notes.add((*place, name), f"has {counts}; give as many, in the same order")
+                self.notes.add((*place, name), f"has {counts}; give equally many files, in the same order")
                 return ()
         return tuple(path for group in zip(*columns.values(), strict=True) for path in group)
 
     def files_at(self, paths: Sequence[str], place: Place, *, is_column: bool = False) -> Iterator[str]:
-        """Yield the paths, relative to the current folder, and note missing files. is_column: globs are refused"""
+        """Yield the paths, relative to the current folder; note missing files. is_column: whether to refuse globs"""
         for index, name in enumerate(paths):
             at = self.notes.document.nearest((*place, index))
             path = self.notes.file(name, at)
@@ -153,7 +153,7 @@ def sources_by_pattern(maker: Sources, options: StreamOptions, cache: Path | Non
     if each is None:
         return
     if bool(each.path) == bool(each.pair):
-        notes.add(("each",), "give a path with one *, or a pair of such")
+        notes.add(("each",), "give a path with one *, or a pair of such paths")
         return
     n_problems, place = len(notes.problems), ("each", "pair" if each.pair else "path")
     patterns = [_pattern(notes, path, (*place, name)) for name, path in (each.pair or {}).items()]
@@ -169,7 +169,7 @@ def sources_by_pattern(maker: Sources, options: StreamOptions, cache: Path | Non
     weights = [1.0] * len(names) if is_by_size else _weights(each, paths, cache, notes, place)
     for name, weight in zip(names, weights, strict=True):
         if name in options.sources:
-            notes.add(("each",), f"the source {name!r} is among sources, too; rename that, or match less")
+            notes.add(("each",), f"source {name!r} is among sources, too; rename it there, or match fewer files")
         yield maker.source(name, _options_of(each, name, weight), options.transforms, ("each",))
 
 
@@ -213,7 +213,7 @@ def _options_of(each: EachOptions, name: str, share: float) -> SourceOptions:
 
 
 def _filled(value: Any, name: str) -> Any:
-    """Replace {name} by a name in all text of a value.
+    """Replace {name} by a name in all texts of a value.
 
     >>> _filled([{"tag": "<2{name}>"}, 1], "de")
     [{'tag': '<2de>'}, 1]
@@ -231,7 +231,7 @@ class TransformBuilder:
 
     names: the source's field names.
     task: a task's languages and prefix, for transforms that use them.
-    defaults: transform name → options that a step may omit.
+    defaults: transform name → its default options.
 
     >>> from volt.stream.config.yaml_document import parse
     >>> document = parse("[skip_blank, lower: [tgt]]", path="stream.yaml")
@@ -279,7 +279,7 @@ class TransformBuilder:
         return name in TRANSFORMS
 
     def default(self, name: str, options: object, place: Place) -> dict[str, Any]:
-        """Return the options that steps of a transform may omit; {} if they are invalid."""
+        """Return the default options of a transform; {} if they are invalid."""
         from volt.stream.config.json_schema import options_of
 
         if not self._is_known(name, place):

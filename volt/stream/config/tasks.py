@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     )
 
 
-NAMES = ("src", "tgt")  # of the fields, as options of transforms may call them
+NAMES = ("src", "tgt")  # names of fields in options of transforms
 LANGUAGES = ("src_lang", "tgt_lang", "extra_prefix")
 
 
@@ -51,9 +51,9 @@ def selected(
     """
     known = {task.name: task for task, _ in tasks}
     for name in names or () if not notes.problems else ():
-        remedy = near(name, [*known]) if known else "the file has none"
+        remedy = near(name, [*known]) if known else "the file has no tasks"
         if any(source.name == name for source in others):
-            notes.add(("sources", name), f"is a source, and no task {name!r}; {remedy}")
+            notes.add(("sources", name), f"is a source, not a task; {remedy}")
         elif name not in known:
             notes.add(("tasks",), f"no task {name!r}; {remedy}")
         elif split == "train" and known[name].split == "valid":
@@ -67,19 +67,19 @@ def selected(
     else:
         result = [*(others if names is None else ()), *picked]
     if not result and not notes.problems:
-        remedy = "name a task, or give one of that split" if split == "valid" else "give one, or sources"
-        notes.add(("tasks",), f"none is of split {split}; {remedy}")
+        remedy = "name a task, or add a task of that split" if split == "valid" else "add a task, or sources"
+        notes.add(("tasks",), f"no task is of split {split}; {remedy}")
     return result
 
 
 def defaults_of(defaults: Mapping[str, Any], maker: Sources) -> dict[str, dict[str, Any]]:
-    """Return the options of transforms for all tasks; invalid options are noted and omitted."""
+    """Return the default options of transforms; invalid options are noted and omitted."""
     return {name: maker.steps(NAMES).default(name, options, ("defaults", name)) for name, options in defaults.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """Makes tasks. shards: the folder that they are read from; None to read their inputs"""
+    """Makes tasks. shards: the folder to read tasks from; None to read their inputs"""
 
     maker: Sources
     options: StreamOptions
@@ -122,7 +122,7 @@ class Tasks:
         if task.inputs:
             notes.add(("tasks", name, "inputs"), "cannot be used with share_inputs; remove one of them")
         if task.n_shards is not None:
-            notes.add(("tasks", name, "n_shards"), f"cannot be used with share_inputs; {shared} has the shards")
+            notes.add(("tasks", name, "n_shards"), f"cannot be used with share_inputs; set it in task {shared}")
         if shared == name:
             notes.add(place, "names the task itself; name another, or give inputs")
         elif other is None:
@@ -146,7 +146,7 @@ class Tasks:
         steps = replace(self.maker.steps(NAMES), task=known, defaults=defaults)
         own = steps.of(task.transforms, (*place, "transforms"))
         if task.type == "mono" and "max_fields" not in task.model_fields_set and task.min_fields < 2:
-            task = task.model_copy(update={"max_fields": 1})  # a tab would make two fields of one
+            task = task.model_copy(update={"max_fields": 1})  # so that a line with a tab is unfit
         transforms = own + steps.of(self.options.transforms, ("transforms",))
         weight = self._weight(task.weight, points, (*place, "weight"))
         return self.maker.source_at(place, task, name=name, paths=("",), transforms=transforms, weight=weight)
@@ -181,7 +181,7 @@ class Tasks:
 
 
 def _files(maker: Sources, kind: str, options: InputOptions, place: Place) -> Iterator[tuple[str, str]]:
-    """Yield (side, path) pairs of an input: first each side's first file, then each side's second file, and so on."""
+    """Yield (side, path) pairs: each side's first file, then each side's second file, and so on."""
     sides: dict[str, Any] = {side: files for side, files in options if files is not None}
     others, missing = sides.keys() - set(SIDES[kind]), [side for side in SIDES[kind] if side not in sides]
     for side in sorted(others):
@@ -200,10 +200,10 @@ def _files(maker: Sources, kind: str, options: InputOptions, place: Place) -> It
 
 
 def _sample_points(options: TaskScheduleOptions, notes: Notes) -> tuple[int, ...] | None:
-    """Return the samples at which weights change, point · batch_samples · update_batches; None if they are invalid."""
+    """Return the sample numbers at which weights change: point · batch_samples · update_batches; None if invalid."""
     n_problems, unit, place = len(notes.problems), options.unit, ("schedule",)
     if unit != "samples" and options.batch_samples is None:
-        notes.add((*place, "unit"), f"{unit} have no size; give batch_samples, the samples of a batch")
+        notes.add((*place, "unit"), f"the size of {unit} is unknown; give batch_samples, the samples in a batch")
     for key, units in (("batch_samples", ("batches", "updates")), ("update_batches", ("updates",))):
         if getattr(options, key) is not None and unit not in units:
             notes.add((*place, key), f"has no effect if points count {unit}; remove it, or give another unit")
@@ -211,8 +211,8 @@ def _sample_points(options: TaskScheduleOptions, notes: Notes) -> tuple[int, ...
     points = tuple(point * size for point in options.points)
     for index, (before, point) in enumerate(pairwise((0, *points))):
         if point <= before:
-            which = f"not above {options.points[index - 1]}, which it follows" if index else "not above 0"
-            notes.add((*place, "points", index), f"{options.points[index]} is {which}; let points rise")
+            which = f"not above {options.points[index - 1]}, the point before it" if index else "not above 0"
+            notes.add((*place, "points", index), f"{options.points[index]} is {which}; give rising points")
         elif point >= FOREVER:
             notes.add((*place, "points", index), f"{point:,} samples are too many to count; give a smaller point")
     return points if len(notes.problems) == n_problems else None

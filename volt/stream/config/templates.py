@@ -1,4 +1,4 @@
-"""Fill in the placeholders of a template, and record the template's line for each line of the text.
+"""Fill in the placeholders of a template, and record the template's line for each line of the result.
 
 Templates use a part of Jinja's language. Line ends and indents around tags are preserved. Jinja's sandbox hides
 Python's objects; this module limits memory and time.
@@ -24,8 +24,8 @@ from volt.stream.config.yaml_document import Document, parse
 if TYPE_CHECKING:
     from jinja2 import Environment, nodes
 
-MOST_CHARS = 1 << 20  # of a template, of a value, and of the expanded text
-MOST_ROUNDS = 10_000  # of all loops together
+MOST_CHARS = 1 << 20  # maximum of a template, of a value, and of the expanded text
+MOST_ROUNDS = 10_000  # maximum of all loops together
 _PLACE = re.compile(r"\{\{|\{%")
 _MARK = re.compile("\x00([0-9]*)\x00")
 _FILTERS = ("default", "int", "float", "lower", "upper", "trim", "length", "first", "last")
@@ -40,7 +40,7 @@ _HINT = "write {% raw %}…{% endraw %} around braces that are plain text"
 
 
 class Expanded(NamedTuple):
-    """The text of a filled template, and for each line the template's line number; () if the numbers are equal."""
+    """The text of a filled template, and the template's line number for each of its lines; () if no numbers differ."""
 
     text: str
     lines: tuple[int, ...] = ()
@@ -52,7 +52,7 @@ def read(path: str | Path, *, values: Mapping[str, object] | None = None) -> Doc
 
 
 def parse_template(text: str, *, path: str, values: Mapping[str, object] | None = None) -> Document:
-    """Parse a configuration that may be a template. Errors name the lines of the template."""
+    """Parse a configuration that may be a template. Errors contain lines of the template."""
     result = expanded(text, values, path=path)
     if not result.lines:
         return parse(result.text, path=path)
@@ -73,7 +73,7 @@ def expanded(text: str, values: Mapping[str, object] | None = None, *, path: str
 
     values: text or a number for each key
     path: the file's name in errors
-    Raises ConfigError, with its line, for invalid syntax, a key without a value, and a value without a placeholder.
+    Raises ConfigError for a value without a placeholder and, with line, for invalid syntax or a key without a value.
 
     >>> expanded("src: {{src}}\\n{% for n in range(2) %}\\n- {{n}}{% endfor %}\\n", {"src": "de"}, path="stream.yaml")
     Expanded(text='src: de\\n\\n- 0\\n- 1\\n', lines=(1, 2, 3, 3, 4))
@@ -121,7 +121,7 @@ def _refuse_unused(inputs: Mapping[str, object], wanted: Set[str], path: str) ->
 
 
 def _environment() -> Environment:
-    """Return a sandbox in which keys without a value are errors, only `range` is called, and text is not multiplied."""
+    """Return a sandbox that allows only calls of `range`, and refuses keys without a value and multiplied text."""
     from jinja2 import StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -134,7 +134,7 @@ def _environment() -> Environment:
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
             for value in (left, right):
                 if not isinstance(value, int | float):
-                    raise TypeError(f"{operator} takes numbers, not {shown(value)}; write {{{{n|int * 2}}}}, say")
+                    raise TypeError(f"{operator} takes numbers, not {shown(value)}; write {{{{n|int * 2}}}}")
             return left * right
 
     environment = Sandbox(undefined=StrictUndefined, keep_trailing_newline=True)
@@ -150,7 +150,7 @@ def _rounds() -> Callable[[Iterable[object]], Iterator[object]]:
     def rounds(items: Iterable[object]) -> Iterator[object]:
         for item, number in zip(items, numbers, strict=False):
             if number > MOST_ROUNDS:
-                raise ValueError(f"loops of more than {MOST_ROUNDS:,} rounds, all together")
+                raise ValueError(f"all loops together have more than {MOST_ROUNDS:,} rounds")
             yield item
 
     return rounds
@@ -174,7 +174,7 @@ def _refuse_syntax(tree: nodes.Template, path: str) -> None:
 
 
 def _opening(environment: Environment, text: str, line: int) -> int:
-    """Return the line where the tag that contains a line starts. The text may be invalid after it."""
+    """Return the first line of the tag that contains a line. The text after the tag may be invalid."""
     from jinja2 import TemplateSyntaxError
 
     result = line
@@ -219,13 +219,13 @@ def _joined(pieces: Iterable[str], path: str) -> str:
     result, n_chars = list[str](), 0
     for piece in pieces:
         if (n_chars := n_chars + len(piece)) > 2 * MOST_CHARS:  # half of it for marks
-            raise ConfigError(f"{path}:1: expands to more than {MOST_CHARS:,} characters; loop less, or split it")
+            raise ConfigError(f"{path}:1: expands to more than {MOST_CHARS:,} characters; loop less, or split the file")
         result.append(piece)
     return "".join(result)
 
 
 def _unmarked(marked: str) -> Expanded:
-    """Remove the line marks; each line gets the template line of its first letter."""
+    """Remove the line marks; each line gets the template line of its first visible text."""
     lines, line = list[int](), 1
     for piece in marked.split("\n"):
         before, *rest = _MARK.split(piece)  # text, and then numbers and texts in turn

@@ -1,4 +1,4 @@
-r"""Parse YAML to plain values with the line of every key and item.
+r"""Parse YAML into plain values, and record the line of every key and item.
 
 No YAML tag can create an object. Unlike in `yaml.safe_load`, keys may not repeat, 1e3 is a number, dates stay text, and
 values that YAML 1.1 and 1.2 read differently are refused: `no` (false, text), `010` (8, 10), `1:30` (90, text).
@@ -61,7 +61,7 @@ class _Loader(yaml.SafeLoader):
     def value(self, node: yaml.Node, place: Place = ()) -> Any:
         self.n_nodes += 1
         if len(place) > _MAX_DEPTH or self.n_nodes > _MAX_NODES:
-            raise self._refusal(node, "aliases make the file endless, or far too large; write it out")
+            raise self._refusal(node, "aliases make the file endless, or far too large; write the values out")
         self.places.setdefault(place, self._line(node))
         if isinstance(node, yaml.MappingNode):
             return {key: self.value(item, (*place, key)) for key, item in self._items(node, place)}
@@ -78,9 +78,9 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key_node, yaml.ScalarNode):
                 raise self._refusal(key_node, "a key must be text; write it without brackets")
             if key in own:
-                raise self._refusal(key_node, f"key {key!r} is given twice; first in line {self._line(own[key])}")
+                raise self._refusal(key_node, f"key {key!r} repeats line {self._line(own[key])}; remove one")
             own[key] = key_node
-        self.flatten_mapping(node)  # merge keys (<<) give what the mapping itself has not
+        self.flatten_mapping(node)  # merge keys (<<) add the keys that the mapping itself lacks
         for key_node, item in {key_node.value: (key_node, item) for key_node, item in node.value}.values():
             self.places.setdefault((*place, key_node.value), self._line(key_node))
             yield key_node.value, item
@@ -105,7 +105,7 @@ class _Loader(yaml.SafeLoader):
         if isinstance(value, int | float) and ":" in text:
             raise self._refusal(node, f"{text} is {value} in YAML 1.1 and text in YAML 1.2; write {value}, {quoted}")
         if is_plain and _ZERO.fullmatch(text):
-            raise self._refusal(node, f"{text} starts with 0: octal or not; write the number without it, {quoted}")
+            raise self._refusal(node, f"{text} starts with 0, so it may be octal; write the number without 0, {quoted}")
 
     def _line(self, node: yaml.Node) -> int:
         return _line(self._lines, node.start_mark.line)
@@ -175,8 +175,8 @@ def parse(text: str, *, path: str, lines: Sequence[int] = ()) -> Document:
         return Document(path, loader.value(root), loader.places)
     except yaml.MarkedYAMLError as error:
         raise ConfigError(f"{path}:{_explained(error, lines)}") from None
-    except RecursionError:  # of merge keys, which may lead from one to the next
-        raise ConfigError(f"{path}:1: merge keys within merge keys, deeper than can be read; write it out") from None
+    except RecursionError:  # raised by chains of merge keys
+        raise ConfigError(f"{path}:1: merge keys are nested too deep; write the values out") from None
     except yaml.reader.ReaderError as error:  # characters that YAML forbids
         line = _line(lines, text.count("\n", 0, error.position))
         raise ConfigError(f"{path}:{line}: no YAML: {error.reason}") from None

@@ -1,1 +1,1 @@
-"""Transforms of the lines of a batch: change, filter, join, choose, encode."""
+"""Transforms of the lines of a batch, which change, filter, join, choose or encode lines."""

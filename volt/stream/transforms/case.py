@@ -1,7 +1,7 @@
-"""Transforms of case, with the results of Python's str methods.
+"""Change the case of fields, with the same results as Python's str methods.
 
-ASCII, and characters whose other case has as many bytes     a compiled loop; its tables come from those methods
-a value with any other character ("ß", a final "Σ", …)       the method itself, on all such values joined
+ASCII, and characters whose other case has as many bytes     a compiled loop; the str methods make its tables
+a value with any other character ("ß", a final "Σ", …)       the str method, once for all such values joined
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.options import FieldNumber, Fields
 from volt.stream.transforms.transform import LineFault, LineTransform
 
-_OPENING = r"\s\-–—/(\[{\"„“”«»‹›‘¿¡"  # what may stand before a word
+_OPENING = r"\s\-–—/(\[{\"„“”«»‹›‘¿¡"  # characters that may precede a word
 _FIRST_LETTER = re.compile(rf"(?<![^{_OPENING}])[^\W\d_]")
-_N_CODES = 1 << 16  # those with three bytes at most
-_SIGMA = "Σ"  # the one character whose small form depends on its neighbours
+_N_CODES = 1 << 16  # code points with at most three bytes
+_SIGMA = "Σ"  # the only character whose lower-case form depends on its neighbours
 
 
 @dataclass(frozen=True, slots=True)
 class _Case(LineTransform):
     changes: ClassVar[str] = "spelling"
     fields: Fields | None = None
-    """The fields to change; by default 1 and, where a line has it, 2."""
+    """The fields to change; by default 1 and, if the line has it, 2."""
     if_cased: FieldNumber | None = None
-    """Change a line only if this field contains a letter with case (Chinese, Arabic and Hindi have none)."""
+    """Change a line only if this field contains a cased letter (Chinese, Arabic and Hindi have none)."""
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         if self.if_cased is None:
@@ -75,7 +75,7 @@ class Upper(_Case):
 
 @dataclass(frozen=True, slots=True)
 class Title(_Case):
-    """Title-case fields: a capital starts each word; its other letters are small ("Don't", "Jean-Paul")."""
+    """Title-case fields: each word gets an upper-case first letter and lower-case others ("Don't", "Jean-Paul")."""
 
 
 def titled(text: str) -> str:
@@ -104,8 +104,8 @@ def _have_case(column: Column) -> Mask:
 class _Tables(NamedTuple):
     """The tables of one case for `change_case`.
 
-    letter: the first ASCII letter that changes; 0 if the change depends on the character before
-    inner, first: (65,536,) uint16, new code points inside a word and at its start; 0 where the method itself is needed
+    letter: the first ASCII letter that changes; 0 if the change depends on the preceding character
+    inner, first: (65,536,) uint16, new code points inside a word and at its start; 0 if only the str method knows
     opens: (65,536,) uint8, characters after which a word may start
     """
 
@@ -137,9 +137,9 @@ def _cased() -> NDArray[np.uint8]:
 
 
 def _table(function: Callable[[str], str]) -> NDArray[Any]:
-    """Return (65,536,) each character's new code point; 0 unless the result is one character of as many bytes."""
+    """Return (65,536,) each character's new code point; 0 if the result is not one character of equally many bytes."""
     output = [function(chr(code)) for code in range(_N_CODES)]
     codes = np.fromiter((ord(text) if len(text) == 1 else 0 for text in output), np.int64, _N_CODES)
-    bounds = [0x80, 0x800, 0x10000]  # from which on characters have more bytes in UTF-8
+    bounds = [0x80, 0x800, 0x10000]  # the first code points with more bytes in UTF-8
     same = np.searchsorted(bounds, codes, side="right") == np.searchsorted(bounds, np.arange(_N_CODES), side="right")
     return np.where(same, codes, 0).astype(np.uint16)

@@ -29,16 +29,16 @@ class Variant(ConfiguredTransform):
     """A variant of transforms, with its weight."""
 
     weight: Amount
-    """The weight, relative to the other variants; 0.95, 0.04 and 0.01 are as good as 95, 4 and 1."""
+    """The weight, relative to the other variants: 0.95, 0.04 and 0.01 mean the same as 95, 4 and 1."""
     transforms: tuple[Transform, ...] = ()
-    """The transforms to apply; none leave the line as it is."""
+    """The transforms to apply; without any, the line does not change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice(ConfiguredTransform):
     """Send each line through one of several variants, drawn by their weights.
 
-    Validation and translation use the heaviest variant; in a tie, the first.
+    Validation and translation use the variant of largest weight; in a tie, the first.
     """
 
     variants: tuple[Variant, ...]
@@ -49,7 +49,7 @@ class Choice(ConfiguredTransform):
         for place, variant in enumerate(variants):
             arguments.instance(variant, Variant, f"variants[{place}]", remedy="give Variant(weight, transforms)")
         if not sum(variant.weight for variant in self.variants) > 0:
-            raise ConfigError("choice: the weights of the variants sum to 0; give one of them a weight")
+            raise ConfigError("choice: the weights of the variants sum to 0; give at least one a weight above 0")
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         bounds = np.cumsum([variant.weight for variant in self.variants])
@@ -117,7 +117,7 @@ class Choice(ConfiguredTransform):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _VariantRng(LineRng):
-    """The random numbers of steps inside a choice; origins index `lines`."""
+    """The random numbers of steps inside a choice. Here, origins are indices of `lines`."""
 
     lines: NDArray[np.uint64]
 

@@ -1,6 +1,6 @@
 """`Column`: the values of one field of many lines, as views into a read-only buffer.
 
-Dropping, repeating and permuting values moves views; changing values makes a new buffer.
+Dropping, repeating and permuting values only moves views; changing values creates a new buffer.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Column:
     data: (n_bytes,) uint8, UTF-8 text, or (n_ids,) int32, ids
     starts: (n,) int64
     sizes: (n,) int64; −1 for a missing value
-    memo: measurements of the values by name, (n,) int64 each; `take` retains them
+    memo: name → a measurement of each value, (n,) int64; `take` retains measurements
 
     >>> column = Column.of(["a house", None, "ein Haus"])
     >>> column.take([2, 0]).strings(), column.sizes.tolist()
@@ -47,7 +47,7 @@ class Column:
     memo: dict[str, Longs] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        if self.data.flags.writeable:  # so that loops are compiled for one kind of buffer
+        if self.data.flags.writeable:  # so that kernels are compiled for one kind of buffer
             object.__setattr__(self, "data", frozen(self.data))
 
     def __repr__(self) -> str:
@@ -60,7 +60,7 @@ class Column:
     def of(cls, values: Sequence[str | None]) -> Column:
         """Return a column of text.
 
-        values: strings, None for a missing value
+        values: strings, or None for a missing value
         """
         result = arguments.several(values, "values", one="did you mean Column.of([value])?")
         if not set(map(type, result)) <= {str, type(None)}:
@@ -89,7 +89,7 @@ class Column:
         """Return a column of ids.
 
         ids: the ids of all values, one value after the other
-        offsets: (n + 1,) value i is ids[offsets[i]:offsets[i + 1]]
+        offsets: (n + 1,); value i is ids[offsets[i]:offsets[i + 1]]
         """
         return cls(ids, offsets[:-1], np.diff(offsets))
 
@@ -103,11 +103,7 @@ class Column:
 
     @classmethod
     def repeated(cls, value: str, n: int) -> Column:
-        """Return a column with one string in every line.
-
-        value: the string
-        n: the number of lines
-        """
+        """Return a column with `value` in each of `n` lines."""
         data = np.frombuffer(value.encode(), np.uint8)
         return cls(data, np.zeros(n, np.int64), np.full(n, len(data)))
 
@@ -144,17 +140,11 @@ class Column:
         return Column(out, ends - np.maximum(sizes, 0), sizes)
 
     def text(self, *, end: int = _END) -> NDArray[np.uint8]:
-        """Return the values, each followed by the byte `end`; a missing value counts as empty.
-
-        end: that byte, by default a line feed
-        """
+        """Return the values, each followed by the byte `end`, by default a line feed; missing values are empty."""
         return self.packed(end=end)[0]
 
     def packed(self, *, end: int = _END) -> tuple[NDArray[np.uint8], Longs]:
-        """Return `text`, and (n,) int64 the end of each value; a view where possible.
-
-        end: the byte after each value
-        """
+        """Return what `text` returns, as a view where possible, and (n,) int64, the end of each value."""
         column = self.as_text()
         starts, sizes, data = column.starts, column.sizes, column.data
         ends = starts + sizes + 1
@@ -192,10 +182,10 @@ class Column:
         return [data[start : start + size].decode("utf-8", "surrogatepass") for start, size in spans]
 
     def replaced(self, indices: Chosen, values: Column) -> Column:
-        """Return the column with some values replaced, as text if either is text.
+        """Return the column with some values replaced; as text if old or new values are text.
 
         indices: value indices, or a boolean mask
-        values: a new value for each of them
+        values: a new value for each replaced value
         """
         if self.is_ids != values.is_ids:
             return self.as_text().replaced(indices, values.as_text())
@@ -233,7 +223,7 @@ class Column:
         is_list = pa.types.is_list(array.type) or pa.types.is_large_list(array.type)
         array = array.cast(pa.large_list(pa.int32()) if is_list else pa.large_string())
         first, last = array.offset, array.offset + len(array) + 1
-        offsets = np.frombuffer(array.buffers()[1], np.int64)[first:last].copy()  # writable, as starts of others are
+        offsets = np.frombuffer(array.buffers()[1], np.int64)[first:last].copy()  # writable, like other columns' starts
         data = array.values.to_numpy() if is_list else np.frombuffer(array.buffers()[2] or b"", np.uint8)
         sizes = np.diff(offsets)
         if array.null_count:
@@ -258,7 +248,7 @@ def line_ends_of(data: NDArray[np.uint8]) -> Longs:
 
 
 def from_ends(data: NDArray[Any], ends: Longs, *, gap: int = 0) -> Column:
-    """Return consecutive values: each extends to its end, less the last `gap` bytes."""
+    """Return consecutive values: each extends to its end, minus the last `gap` bytes."""
     sizes = np.diff(ends, prepend=0)
     return Column(data, ends - sizes, sizes - gap)
 
@@ -268,7 +258,7 @@ def concatenated(columns: Sequence[Column]) -> Column:
 
 
 def concatenated_fields(fields: Sequence[Sequence[Column]]) -> list[Column]:
-    """Concatenate each field's columns, as text if one is text; copy a shared buffer once."""
+    """Concatenate each field's columns, as text if any is text. A buffer that columns share is copied once."""
     fields = list(map(_of_one_kind, fields))
     first, pools = dict[int, int](), dict[bool, NDArray[Any]]()
     several = [columns for columns in fields if len({id(column.data) for column in columns}) > 1]
@@ -288,7 +278,7 @@ def concatenated_fields(fields: Sequence[Sequence[Column]]) -> list[Column]:
 
 
 def _of_one_kind(columns: Sequence[Column]) -> list[Column]:
-    """Return a field's columns, all as text if one is text. A column without values gets another's buffer."""
+    """Return a field's columns, all as text if any is text. An empty column gets another's buffer."""
     filled = [column for column in columns if column.present.any()] or columns[:1]
     if len({column.is_ids for column in filled}) > 1:
         return _of_one_kind([column.as_text() for column in columns])
@@ -296,11 +286,11 @@ def _of_one_kind(columns: Sequence[Column]) -> list[Column]:
 
 
 Unit = Literal["words", "characters", "bytes"]
-_CONTINUATION = (0x80, 0x3F)  # the bytes from 80 to BF, with which no character starts
+_CONTINUATION = (0x80, 0x3F)  # the bytes from 80 to BF, which start no character
 
 
 def measured(column: Column, loop: Callable[..., Any], kind: type, *inputs: object) -> NDArray[Any]:
-    """Run a compiled loop over the values; return its (n,) results."""
+    """Run a kernel over the values, and return its (n,) results."""
     from volt.kernels.string_functions import BLOCK
 
     data = column.data
@@ -312,7 +302,7 @@ def measured(column: Column, loop: Callable[..., Any], kind: type, *inputs: obje
 
 
 def n_parts(column: Column, name: str, loop: Callable[..., Any]) -> Longs:
-    """Return (n,) the number of ids, or the loop's counts, which `memo` stores."""
+    """Return (n,) the number of ids, or, for text, the kernel's counts, which `memo` stores."""
     if column.is_ids:
         return np.maximum(column.sizes, 0)
     if name not in column.memo:
@@ -331,7 +321,7 @@ def lengths(column: Column, unit: Unit) -> Longs:
 
 
 def count_bytes(column: Column, first: int, span: int = 0) -> Longs:
-    """Return (n,) int64, how many bytes of each value lie from `first` to first + span."""
+    """Return (n,) int64, how many bytes of each value are from `first` to `first` + `span`."""
     from volt.kernels.string_functions import count_within
 
     return measured(column, count_within, np.int64, first, span)

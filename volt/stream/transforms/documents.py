@@ -1,6 +1,6 @@
-"""Transforms that join consecutive lines into pseudo-documents, or repeat lines.
+"""Join consecutive lines into pseudo-documents, or repeat lines.
 
-`documents` needs the lines in the order of their file (`shuffle: outputs`).
+`documents` needs lines in the order of their file, so set `shuffle: outputs`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST = 1 << 53  # no text has as many words
 
 @dataclass(frozen=True, slots=True)
 class Documents(ConfiguredTransform):
-    """Join consecutive lines of one document into one line; other fields come from its first line."""
+    """Join consecutive lines of one document into one line; fields that are not joined come from the first line."""
 
     is_compiled: ClassVar[bool] = True
     joins_lines: ClassVar[bool] = True
@@ -31,15 +31,15 @@ class Documents(ConfiguredTransform):
     fields: Fields = (1, 2)
     """The fields to join."""
     separator: FieldText = "<sep>"
-    """The text between two joined lines, with a space on either side; may be empty (then one space)."""
+    """The text between two joined lines, with a space on either side; if empty, there is only one space."""
     max_tokens: Number = 250
-    """The maximum number of words (or other tokens between spaces) in a joined field, not counting separators."""
+    """The maximum number of words (or other tokens separated by spaces) in a joined field, without separators."""
     max_lines: Number | None = None
     """The maximum number of lines in a document; no limit by default."""
     probability: Probability = 1.0
-    """The probability with which a line that may start a document does; otherwise it stays alone."""
+    """The probability that a line which can start a document does so; otherwise the line stays alone."""
     sample_length: bool = False
-    """Draw the limit of each document uniformly from 1 to max_tokens, so that lengths vary."""
+    """Draw each document's token limit uniformly from 1 to max_tokens, so that lengths vary."""
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         from volt.kernels.columns import find_starts
@@ -83,7 +83,7 @@ def joined_runs(column: Column, bounds: Longs, *, separator: str = "") -> Column
 
 @dataclass(frozen=True, slots=True)
 class Repeat(ConfiguredTransform):
-    """Repeat every line n times in a row; later random transforms draw for each copy."""
+    """Repeat every line n times in a row; later random transforms draw separately for each copy."""
 
     is_compiled: ClassVar[bool] = True
     n: Copies = 2

@@ -1,4 +1,4 @@
-r"""Transforms that append, copy, select or reorder the fields of a line.
+r"""Append, copy, select or reorder the fields of a line.
 
 >>> KeepFields(fields=(2, 1))(Batch.of(["ein Haus\ta house"]), LineRng(1, 2)).lines
 ['a house\tein Haus']
@@ -21,7 +21,7 @@ from volt.stream.transforms.transform import LineFault, LineTransform
 
 @dataclass(frozen=True, slots=True)
 class Append(LineTransform):
-    """Append a constant as a last field; `user` with `append: true` appends what a function returns."""
+    """Append a constant text as the last field. (`user` with `append: true` appends a function's result.)"""
 
     text: FieldText
     """The new field."""
@@ -45,7 +45,7 @@ class Append(LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class Copy(LineTransform):
-    """Copy one field over another; a new field may be added, with empty ones before it."""
+    """Copy one field over another. A missing field is added, with empty fields before it if needed."""
 
     from_: FieldNumber = 1
     """The field to copy."""
@@ -54,7 +54,7 @@ class Copy(LineTransform):
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch = with_fields(batch, (self.from_,))[0].split(self.to)
-        empty = Column.repeated("", len(batch))  # one for all fields without any value
+        empty = Column.repeated("", len(batch))  # shared by all fields without any value
         before = {k: _filled(batch.columns[k - 1], empty) for k in range(1, self.to)}
         return batch.with_columns({**before, self.to: batch.columns[self.from_ - 1]})
 
@@ -79,7 +79,7 @@ class DuplicateMono(LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class Multiply(LineTransform):
-    """Copy field 1 over the fields 2 to n; further fields stay. (`repeat` makes equal lines.)"""
+    """Copy field 1 over the fields 2 to n; further fields stay. (`repeat` copies whole lines.)"""
 
     n: Copies = 2
     """The number of fields that get the text of field 1."""

@@ -1,7 +1,7 @@
-"""Functions over chosen fields of a batch.
+"""Apply functions to chosen fields of a batch.
 
-Fields count from 1: field 1 is the source side, field 2 the target side. By default a transform takes both, or field 1
-alone in lines without a second. A line that lacks a named field is unfit.
+Fields count from 1: field 1 is the source side, field 2 the target side. By default a transform takes both, or only
+field 1 in lines without field 2. A line that lacks a field named in the options is unfit.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def map_columns(batch: Batch, function: Callable[[Column], Column], *, fields: F
         inputs = column if (present := column.present).all() else column.take(present)
         output = function(inputs)
         if len(output) != len(inputs):
-            raise StreamError(f"{len(output)} values were made from {len(inputs)}")
+            raise StreamError(f"a function returned {len(output)} values for {len(inputs)}")
         return output if inputs is column else column.replaced(present, output)
 
     return _with_changed(batch, changed, fields)
@@ -82,10 +82,10 @@ class Draws(NamedTuple):
 def each_field(
     batch: Batch, rng: LineRng, function: Callable[[Column, Draws], Column], *, fields: Fields | None
 ) -> Batch:
-    """Return a batch with `function` applied to the chosen fields; it draws for each independently.
+    """Return a batch with `function` applied to the chosen fields, with independent random numbers for each.
 
     function: returns (n_lines,) values; missing values stay missing
-    Raises LineFault for lines with a line end if the function returns more values.
+    Raises LineFault for lines with a line end if the number of values changes.
     """
 
     def changed(column: Column, number: int) -> Column:

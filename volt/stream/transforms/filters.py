@@ -1,6 +1,6 @@
-r"""Filters: transforms that pass or drop whole lines, by regular expression, length or a condition in SQL.
+r"""Filters: transforms that keep or drop whole lines, by regular expression, length or a condition in SQL.
 
-Python's `re` searches only values with a string or character that every match contains, such as "http".
+Python's `re` searches only values that contain a string or character of every possible match, such as "http".
 
 >>> urls = Match(pattern=r"\bhttps?:\S+[a-z]\b")  # the URL filter of SOTASTREAM's Section 6.3
 >>> urls(Batch.of(["see http://a.de\tsiehe http://a.de", "see http://a.de\tsiehe"]), LineRng(1, 2)).lines
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-# What a pattern consists of: an escape, a class, a group's start or end, a quantifier, or a character
+# The parts of a pattern: an escape, a class, a group's start or end, a quantifier, or a character
 _PARTS = re.compile(
     r"""(?P<escape>\\.) | (?P<class>\[\^?\]?(?:\\.|[^\]\\])*\]) | (?P<open>\() | (?P<close>\))
     | (?P<quantifier>[*?+]|\{\d*,?\d*\}) | (?P<character>[^][(){}|.^$\\\n]) | (?P<other>.)""",
     re.DOTALL | re.VERBOSE,
 )
-_ONCE = re.compile(r"\+|\{0*[1-9]\d*(,\d*)?\}")  # quantifiers that take their part once at least
-_FLAGS = re.compile(r"\A\(\?[a-zA-Z]+\)")  # of the whole pattern
+_ONCE = re.compile(r"\+|\{0*[1-9]\d*(,\d*)?\}")  # quantifiers that need their part at least once
+_FLAGS = re.compile(r"\A\(\?[a-zA-Z]+\)")  # flags of the whole pattern
 _UNCLEAR = re.compile(r"\\[xuUN0-9]|\(\?#|\(\?[a-zA-Z-]*[ixu]")  # escapes of several characters, comments and flags
 
 
@@ -56,7 +56,7 @@ def matching(column: Column, compiled: re.Pattern[str]) -> Mask:
 
 
 def _candidates(column: Column, runs: list[list[str]], flags: int) -> Longs:
-    """Return the indices of values that may match: they contain a string or rare character that every match has."""
+    """Return the indices of values that may match: they contain a string or rare character of every match."""
     text = needed_text(runs)
     if len(text) < 2 or flags & re.IGNORECASE:
         rarest = min((first_bytes(part, flags) for run in runs for part in run), key=len)
@@ -79,7 +79,7 @@ def first_bytes(part: str, flags: int) -> bytes:
     is_plain = part.isascii() and "\\" not in part and not flags & re.IGNORECASE
     characters = _characters(128 if is_plain else sys.maxunicode + 1)
     result = np.array([ord(match) for match in re.findall(part, characters, flags)], np.int64)
-    heads = np.unique(np.where(result < 128, result, result & ~63))  # 64 characters in a row differ in the last byte
+    heads = np.unique(np.where(result < 128, result, result & ~63))  # 64 adjacent characters differ in the last byte
     return bytes(sorted({chr(code).encode("utf-8", "surrogatepass")[0] for code in heads.tolist()}))
 
 
@@ -98,7 +98,7 @@ def _is_character(part: str) -> bool:
 
 
 def needed(compiled: re.Pattern[str]) -> list[list[str]]:
-    """Return the characters and classes that every match contains, in runs of adjacent ones."""
+    """Return the characters and classes that every match contains, grouped into runs of adjacent parts."""
     pattern = _FLAGS.sub("", compiled.pattern)
     if compiled.flags & re.VERBOSE or _UNCLEAR.search(pattern):
         return []
@@ -129,11 +129,11 @@ def check_pattern(pattern: str, option: str) -> str:
 
 
 Pattern = Annotated[str, check_pattern]
-_MOST = 1 << 53  # no text is as long; up to here a double holds every whole number
+_MOST = 1 << 53  # longer than any text; a double represents all whole numbers up to this
 
 
 class Filter(ConfiguredTransform):
-    """Base class of filters. Validation and translation skip them."""
+    """Base class of filters. Validation and translation skip filters."""
 
     __slots__ = ()
     is_compiled: ClassVar[bool] = True
@@ -167,7 +167,7 @@ class SkipBlank(Filter):
     """Drop lines with an empty or white-space field."""
 
     fields: Fields | None = None
-    """The fields to look at, where a missing one is blank; by default 1 and, where a line has it, 2."""
+    """The fields to check; a missing field counts as blank. By default 1 and, if the line has it, 2."""
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch = batch.split(max(self.fields or (N_SIDES,)))
@@ -185,7 +185,7 @@ class Bitext(Filter):
     fields: TwoFields = (1, 2)
     """The two sides."""
     only: bool = False
-    """Drop all other fields too."""
+    """True if all other fields are dropped, too."""
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch = SkipBlank(self.fields)(batch, rng)
@@ -197,9 +197,9 @@ class Bitext(Filter):
 
 @dataclass(frozen=True, slots=True)
 class Match(Filter):
-    """Keep lines in which a pattern matches the same strings, equally often, on both sides, such as the same URLs.
+    """Keep lines in which a pattern matches the same strings equally often on both sides, such as the same URLs.
 
-    Workers take turns at lines that contain what every match needs, such as "http" or a digit.
+    Lines that contain what every match needs, such as "http" or a digit, are searched by one worker at a time.
     """
 
     pattern: Pattern
@@ -207,13 +207,13 @@ class Match(Filter):
     fields: TwoFields = (1, 2)
     """The two fields to compare."""
     invert: bool = False
-    """Keep the lines in which they differ instead."""
+    """Instead, keep the lines in which the two fields differ."""
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch, numbers = with_fields(batch, self.fields)
         left, right = (batch.columns[number - 1] for number in numbers)
         compiled, same = re.compile(self.pattern), np.ones(len(batch), bool)
-        looked_at = np.flatnonzero(matching(left, compiled) | matching(right, compiled))  # elsewhere both have none
+        looked_at = np.flatnonzero(matching(left, compiled) | matching(right, compiled))  # elsewhere, no matches
 
         def matches(text: str) -> list[str]:
             return sorted([one[0] for one in compiled.finditer(text)] if compiled.groups else compiled.findall(text))
@@ -225,14 +225,14 @@ class Match(Filter):
 
 @dataclass(frozen=True, slots=True)
 class Regex(FieldFilter):
-    """Drop lines in which a pattern matches any of the fields. Workers take turns, as for `match`."""
+    """Drop lines in which a pattern matches any of the fields. One worker searches at a time, as for `match`."""
 
     pattern: Pattern
     """A regular expression of Python."""
     fields: Fields | None = None
-    """The fields to search; by default 1 and, where a line has it, 2."""
+    """The fields to search; by default 1 and, if the line has it, 2."""
     invert: bool = False
-    """Keep only the lines in which the pattern is found in all of the fields instead."""
+    """Instead, keep only the lines in which the pattern matches all of the fields."""
 
     def fits(self, column: Column) -> Mask:
         is_wanted: Mask = matching(column, re.compile(self.pattern)) == self.invert
@@ -244,17 +244,17 @@ class Length(FieldFilter):
     """Drop lines in which a field is too short or too long."""
 
     max: Size | None = None
-    """The greatest length that passes; none by default."""
+    """The greatest length that is kept; no limit by default."""
     min: Size = 0
-    """The least length that passes."""
+    """The least length that is kept."""
     fields: Fields | None = None
-    """The fields to measure; by default 1 and, where a line has it, 2."""
+    """The fields to measure; by default 1 and, if the line has it, 2."""
     unit: Unit = "words"
-    """The unit: words (or pieces: what spaces separate), characters or bytes."""
+    """The unit: words (or pieces) separated by spaces, characters, or bytes."""
 
     def check(self) -> None:
         if self.max is not None and self.max < self.min:
-            raise ConfigError(f"length: min is {self.min} and max is {self.max}; nothing could pass, so change one")
+            raise ConfigError(f"length: min is {self.min} and max is {self.max}; no line could be kept, so change one")
 
     def fits(self, column: Column) -> Mask:
         sizes, high = lengths(column, self.unit), _MOST if self.max is None else min(self.max, _MOST)
@@ -263,12 +263,12 @@ class Length(FieldFilter):
 
 @dataclass(frozen=True, slots=True)
 class FilterTooLong(FieldFilter):
-    """Drop lines in which a field has too many tokens, separated by spaces, or ids."""
+    """Drop lines in which a field has too many tokens (separated by spaces) or ids."""
 
     max_len: Size
     """The maximum number of tokens."""
     fields: Fields | None = None
-    """The fields to measure; by default 1 and, where a line has it, 2."""
+    """The fields to measure; by default 1 and, if the line has it, 2."""
 
     def fits(self, column: Column) -> Mask:
         return token_counts(column) <= self.max_len
@@ -276,14 +276,14 @@ class FilterTooLong(FieldFilter):
 
 @dataclass(frozen=True, slots=True)
 class Ratio(Filter):
-    """Drop lines whose longer side is more than `max` times as long as the shorter; two empty sides pass."""
+    """Drop lines whose longer side is more than `max` times as long as the shorter; two empty sides are kept."""
 
     max: Annotated[float, partial(number_between, low=1)]
-    """The greatest ratio that passes; 1 or more."""
+    """The greatest ratio that is kept; 1 or more."""
     fields: TwoFields = (1, 2)
     """The two sides."""
     unit: Unit = "words"
-    """The unit: words (or pieces: what spaces separate), characters or bytes."""
+    """The unit: words (or pieces) separated by spaces, characters, or bytes."""
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch, numbers = with_fields(batch, self.fields)
@@ -291,7 +291,7 @@ class Ratio(Filter):
         return selected(batch, np.maximum(one, other) <= float(min(self.max, _MOST)) * np.minimum(one, other))
 
 
-# Functions of one line, so that a line passes or not whatever its neighbours
+# Functions of one line, so that other lines do not influence whether a line is kept
 _FUNCTIONS = """
     abs array_contains array_length bit_length btrim cast ceil ceiling char_length character_length coalesce concat
     concat_ws div ends_with exp floor greatest if ifnull initcap least left length ln log log10 log2 lower ltrim mod
@@ -306,12 +306,12 @@ _NUMBERED = re.compile(r"f([1-9][0-9]*)")
 
 @dataclass(frozen=True, slots=True)
 class Where(Filter):
-    """Keep the lines for which a condition in the SQL of Polars is true, such as length(f1) <= 400 AND f2 <> ''."""
+    """Keep the lines for which a condition in Polars SQL is true, such as length(f1) <= 400 AND f2 <> ''."""
 
     condition: str
-    """The condition. The fields are f1, f2 and so on; one that a line lacks is NULL; length counts characters."""
+    """The condition. Fields are called f1, f2 and so on; a missing field is NULL; length counts characters."""
     names: tuple[str, ...] = ()
-    """Further names of the fields, field 1 first; by default as a `pair` names them."""
+    """Further names of the fields, in order from field 1; by default the names in `pair`."""
 
     def check(self) -> None:
         import polars as pl
@@ -324,7 +324,7 @@ class Where(Filter):
         except pl.exceptions.PolarsError as error:
             raise self._refusal(_first_line(error)) from None
         if kind != pl.Boolean():
-            raise self._refusal(f"it gives {kind}, not true or false; compare it with something")
+            raise self._refusal(f"it gives {kind}, not true or false; compare the result with a value")
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         import polars as pl
@@ -338,7 +338,7 @@ class Where(Filter):
         try:
             wanted = frame.select(expression.fill_null(False)).to_series()
         except pl.exceptions.PolarsError as error:
-            raise StreamError(f"where: {self.condition!r} has no value for some line: {_first_line(error)}") from None
+            raise StreamError(f"where: {self.condition!r} fails for some line: {_first_line(error)}") from None
         return selected(batch, wanted.to_numpy())
 
     def _expression(self) -> pl.Expr:
@@ -362,7 +362,7 @@ class Where(Filter):
             else:
                 raise self._refusal(f"there is no field {name!r}; field 1 is {' or '.join([*self.names[:1], 'f1'])}")
         if not numbers:
-            raise self._refusal("it names no field; field 1 is f1")
+            raise self._refusal("it does not name a field; field 1 is f1")
         return numbers
 
     def _refusal(self, reason: str) -> ConfigError:

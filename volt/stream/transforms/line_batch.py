@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 class Batch:
     r"""The lines of a block on their way through its transforms.
 
-    columns: the fields that lines have been split into so far, field 1 first.
-    rest: the unsplit text after those fields, missing where a line has none; None if no line has any.
-    origins: (n_lines,) int64, the number of each line in its source; for joined lines, the first one's.
+    columns: the fields that lines have been split into so far, in order from field 1.
+    rest: the unsplit text after these fields, missing in lines without such text; None if all lines lack it.
+    origins: (n_lines,) int64, the number of each line in its source; for joined lines, of the first.
 
     >>> batch = Batch.of(["a\tb", "c"])
     >>> batch.with_columns({1: Column.of(["x", "y"])}).lines, batch.take([1, 1]).origins.tolist()
@@ -40,7 +40,7 @@ class Batch:
 
     @classmethod
     def of(cls, lines: Sequence[str]) -> Batch:
-        """Return a new batch, in which line k has origin k.
+        """Return a batch in which line k has origin k.
 
         lines: text without line ends
         """
@@ -54,10 +54,7 @@ class Batch:
         return len(self.origins)
 
     def split(self, n: int) -> Batch:
-        """Return the lines, split into at least n fields, missing where a line has fewer.
-
-        n: the number of fields
-        """
+        """Return the lines, split into at least `n` fields; fields that a line lacks are missing."""
         more = n - len(self.columns)
         if more <= 0:
             return self
@@ -151,12 +148,12 @@ class Batch:
         return self.with_lines([function(line) for line in self.lines])
 
     def with_lines(self, lines: Sequence[str]) -> Batch:
-        """Return other lines with the same origins. Raises StreamError if their number differs.
+        """Return new lines with the same origins. Raises StreamError if their number differs.
 
-        lines: a new line for each line
+        lines: a new line for each old line
         """
         if len(lines) != len(self):
-            raise StreamError(f"{len(lines)} lines were made from {len(self)}; say their origins with take()")
+            raise StreamError(f"{len(lines)} lines were made from {len(self)}; set their origins with take()")
         return Batch((), Column.of(lines), self.origins)
 
     def keep(self, wanted: Callable[[str], bool]) -> Batch:
@@ -167,7 +164,7 @@ class Batch:
         return self.take(np.fromiter(map(wanted, self.lines), dtype=bool, count=len(self)))
 
     def to_arrow(self, names: Sequence[str] = ()) -> pyarrow.RecordBatch:
-        """Return the fields as columns of an Arrow record batch, and `row`, the origins.
+        """Return an Arrow record batch: a column for each field, and a column `row` with the origins.
 
         names: the fields' names; by default "1", "2" and so on
         """
@@ -186,7 +183,7 @@ def joined(batches: Sequence[Batch]) -> Batch:
 
 
 def together(parts: Sequence[Batch], order: Longs) -> Batch:
-    """Join batches and reorder their lines. order: (n,) indices of lines, counted through all parts"""
+    """Join batches and reorder their lines. order: (n,) indices of lines in the joined batch"""
     width = max(len(part.columns) for part in parts)
     parts = [part.split(width) for part in parts]
     fields = [[part.columns[k] for part in parts] for k in range(width)]

@@ -1,6 +1,6 @@
-"""`LineRng`: the random numbers of a line in a step, a function of (seed, source, epoch, step) and the line's number.
+"""`LineRng`: random numbers of a line in a step: a function of (seed, source, epoch, step) and the line's number.
 
-The batch's other lines have no influence. Copies of a line (`repeat`) draw different numbers.
+Other lines of the batch have no influence. Copies of a line (`repeat`) draw different numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from volt import arguments
 
 Longs = NDArray[np.int64]
 Place = str | int
-_BITS = 53  # of a double's fraction
+_BITS = 53  # bits of a double's fraction
 _MOST = (1 << 64) - 1
 
 
@@ -51,7 +51,7 @@ class LineRng:
 
     @classmethod
     def of(cls, *place: Place) -> LineRng:
-        """Return the LineRng of a step and epoch in a stream, equal on every machine.
+        """Return the `LineRng` of a step and epoch in a stream; it is equal on every machine.
 
         place: names and numbers, such as seed, source, epoch, step
         """
@@ -61,7 +61,7 @@ class LineRng:
     def at(self, name: Place) -> LineRng:
         """Return independent random numbers for the same lines.
 
-        name: the draw's name, distinct within the step
+        name: the draw's name, unique within the step
         """
         return LineRng.of(self.first, self.second, name)
 
@@ -84,22 +84,22 @@ class LineRng:
         return as_uniform(self.words(origins))
 
     def integers(self, origins: Longs, low: int, high: int) -> Longs:
-        """Return (n,) whole numbers, equally probable.
+        """Return (n,) whole numbers, all equally probable.
 
         origins: (n,) the `Batch`'s origins
-        low, high: the least and the greatest, both included
+        low, high: the least and the greatest number, both included
         """
         return low + np.floor(self.uniform(origins) * (high - low + 1)).astype(np.int64)
 
     def generators(self, origins: Longs) -> Iterator[np.random.Generator]:
-        """Yield a NumPy generator for each line; it is valid until the next is drawn.
+        """Yield a NumPy generator for each line; it is valid only until the next generator is requested.
 
         origins: (n,) the `Batch`'s origins
         """
-        bits = np.random.SFC64(0)  # one for all: making a generator takes ten times as long as setting its state
+        bits = np.random.SFC64(0)  # one for all lines: making a generator takes ten times as long as setting its state
         generator, state = np.random.Generator(bits), bits.state
         words = state["state"]["state"]
-        words[3] = 1  # its counter
+        words[3] = 1  # the generator's counter
         for row in np.stack([self.at(f"word {k}").words(origins) for k in range(3)], axis=1):
             words[:3] = row
             bits.state = state

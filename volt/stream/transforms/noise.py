@@ -1,8 +1,8 @@
-"""Noise: typos, punctuation removed or added, tokens dropped or reordered, drawn independently for each line.
+"""Noise: make typos, remove or add punctuation, drop or reorder tokens, independently for each line.
 
-For a line of n tokens, first a number k is drawn, then a set of k tokens; or each is hit with probability `rate`:
+For a line of n tokens, first a number k is drawn, then a set of k tokens; or `rate` is the probability of each token:
 
-    P(k) = exp(−T k) (1 − exp(−T)) / (1 − exp(−T n)),   k = 0 … n − 1        (temperature T; uniform where T is 0)
+    P(k) = exp(−T k) (1 − exp(−T)) / (1 − exp(−T n)),   k = 0 … n − 1        (temperature T; uniform if T is 0)
 
 >>> Drop(rate=0.5)(Batch.of(["there is a house by the sea"]), LineRng(1, 2)).lines
 ['there is by the sea']
@@ -29,13 +29,13 @@ from volt.stream.transforms.transform import LineTransform
 from volt.stream.transforms.word_types import NO_OTHERS, Tokens, cut, token_counts, with_values, written
 
 USUAL_TEMPERATURE = 2.0
-_FLAT, _STEEP = 1e-100, 100.0  # temperatures below and above which nothing changes that 53 bits could tell
+_FLAT, _STEEP = 1e-100, 100.0  # temperatures below and above which results do not change in 53 bits
 Kind = Literal["swap", "drop", "insert", "replace"]  # in the order of the numbers in volt.kernels.noise
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _N_CODES = 1 << 16
-_N_AT_ONCE = 256  # characters that one random number is drawn for
+_N_AT_ONCE = 256  # characters that share one random number
 _FINAL = ".!?…‼⁇⁈⁉。！？．｡؟۔।॥።፧။"  # marks that end a sentence, in any script
-_APOSTROPHE = "’"  # a mark that may stand inside a word, as ASCII's
+_APOSTROPHE = "’"  # may be inside a word, like the ASCII apostrophe
 _WIDE_SCRIPTS = ("HIRAGANA", "KATAKANA", "CJK UNIFIED", "BOPOMOFO")
 
 
@@ -55,13 +55,13 @@ class Noise(LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class Typos(Noise):
-    """Misspell characters at random, with characters of the field, except spaces and one character of each word."""
+    """Misspell random characters, with characters of the field. Spaces stay; each word keeps one character or more."""
 
     changes: ClassVar[str] = "spelling"
     rate: Probability = 0.01
     """The probability that a character is hit; spaces never are."""
     kinds: tuple[Kind, ...] = KINDS
-    """The changes of a character that is hit, equally often: swap it with the next one of its word, drop it, insert
+    """The changes of a character that is hit, all equally probable: swap it with the next in the word, drop it, insert
     another before it, or replace it."""
     fields: Fields = (1,)
     """The fields to misspell."""
@@ -83,13 +83,13 @@ class Typos(Noise):
 
 @dataclass(frozen=True, slots=True)
 class Punctuation(Noise):
-    """Remove punctuation marks at random, and the final one, or add a missing full stop ("。" in Chinese)."""
+    """Remove random punctuation marks, also final ones, or add a missing full stop ("。" in Chinese)."""
 
     changes: ClassVar[str] = "spelling"
     drop: Probability = 0.05
-    """The probability that a mark is removed; marks inside a word stay ("don't", "3.5", "a-b")."""
+    """The probability of removing a mark; marks inside a word stay ("don't", "3.5", "a-b")."""
     final: Probability = 0.1
-    """The probability that a field loses the marks that end its sentence, or, ending in no mark, gets a full stop."""
+    """The probability that a field loses its sentence-final marks, or, if it ends without a mark, gets a full stop."""
     fields: Fields = (1,)
     """The fields to change."""
 
@@ -127,7 +127,7 @@ class TokenNoise(Noise):
             object.__setattr__(self, "temperature", USUAL_TEMPERATURE)
 
     def hit(self, column: Column, draws: Draws, *, spared: int = 0, n_choices: int = 1) -> Hit | None:
-        """Draw tokens to hit, at most all but `spared` of each line, and for each a number below `n_choices`."""
+        """Draw tokens to hit, and for each a number below `n_choices`. At least `spared` tokens of each line stay."""
         from volt.kernels.noise import count_hits, hit_tokens
 
         counts = token_counts(column)
@@ -152,10 +152,10 @@ class Drop(TokenNoise):
     """Remove tokens at random, but never all tokens of a line."""
 
     temperature: Amount | None = None
-    """The probability that k tokens go falls with exp(-temperature k), where k runs from 0 to n - 1 in a line of n
-    tokens; by default 2, which drops none in 86 of 100 lines."""
+    """The probability of dropping k tokens falls with exp(-temperature k), where k is from 0 to n - 1 in a line of n
+    tokens; by default 2, with which 86 of 100 lines lose no token."""
     rate: Probability | None = None
-    """Instead of a temperature: the probability that a token goes, the same for each."""
+    """Instead of a temperature: the probability of dropping a token, the same for all tokens."""
     fields: Fields = (1,)
     """The fields that lose tokens."""
 
@@ -169,10 +169,10 @@ class Drop(TokenNoise):
 
 @dataclass(frozen=True, slots=True)
 class Reorder(Noise):
-    """Change the order of tokens: they are sorted by their position plus a random number from 0 up to max_dist."""
+    """Change the order of tokens: sort them by their position plus a random number from 0 up to max_dist."""
 
     max_dist: Annotated[float, partial(number_between, high=1000)] = 3.0
-    """Every token moves less than this many tokens: at 3, two at most; at 1 or less, none."""
+    """Every token moves by fewer positions than this: with 3, by at most two; with 1 or less, by none."""
     fields: Fields = (1,)
     """The fields to reorder."""
 
@@ -193,8 +193,8 @@ class Hit(NamedTuple):
     """The tokens that noise hits.
 
     lines: (n_lines,) int64, the lines with hit tokens
-    tokens: these lines' tokens, hit or not
-    drawn: (n_tokens,) int64, a random number for each hit, −1 for other tokens
+    tokens: all tokens of these lines, hit or not
+    drawn: (n_tokens,) int64, a random number for each hit token, −1 for other tokens
     """
 
     lines: Longs
@@ -203,7 +203,7 @@ class Hit(NamedTuple):
 
 
 def truncated_geometric(uniform: NDArray[np.float64], counts: Longs, *, temperature: float) -> Longs:
-    """Return (n,) int64, k with P(k) ∝ exp(−temperature k), by inversion of `uniform`."""
+    """Return (n,) int64, numbers k with P(k) ∝ exp(−temperature k), by inversion of `uniform`."""
     n = np.maximum(counts, 1)
     if temperature < _FLAT:
         result = uniform * n

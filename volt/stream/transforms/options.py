@@ -1,4 +1,4 @@
-"""Types of transform options; each names the function that checks a value."""
+"""Types of transform options; each type contains the function that checks a value."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Annotated
 from volt import arguments
 from volt.errors import ConfigError
 
-MOST_COPIES = 10_000  # of a line, or of a field
-MOST_FIELDS = 1 << 16  # that a number may name: `copy` makes the fields before the one that it writes
+MOST_COPIES = 10_000  # maximum number of copies of a line, or of a field
+MOST_FIELDS = 1 << 16  # largest number of a field; `copy` adds all missing fields before the field that it writes
 
 
 def field_number(value: int, option: str = "field") -> int:
@@ -24,7 +24,7 @@ def field_number(value: int, option: str = "field") -> int:
 
 
 def check_fields(fields: tuple[int, ...], option: str = "fields", *, n_fields: int | None = None) -> tuple[int, ...]:
-    """Return the fields. Raises ConfigError unless they are `n_fields` distinct numbers from 1."""
+    """Return the fields. Raises ConfigError if they are not `n_fields` distinct numbers from 1 on."""
     if not isinstance(fields, tuple | list):
         raise arguments.refusal(fields, option, "give a tuple of numbers, such as (1, 2)")
     if not fields or (n_fields and len(fields) != n_fields):

@@ -16,7 +16,7 @@ from volt.stream.transforms.registry import TRANSFORMS
 from volt.stream.transforms.transform import LineFault, LoadedFiles, Transform, decodes, deterministic, loaded
 from volt.text.atoms import SPACE, SUFFIX
 
-BOTH = (1, 2)  # the fields of a transform that names none
+BOTH = (1, 2)  # the fields of a transform whose options do not name fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ _Fields = dict[int, _Content]
 
 
 def check_order(transforms: Iterable[Transform], files: LoadedFiles) -> None:
-    """Raise ConfigError if a step would break a tag or pieces that an earlier step made."""
+    """Raise ConfigError if a step would break a tag or piece that an earlier step added."""
     _after(transforms, {}, files)
 
 
@@ -47,7 +47,7 @@ def _after(transforms: Iterable[Any], fields: _Fields, files: LoadedFiles) -> _F
                 before = fields.get(number, _Content())
                 fields[number] = _Content({**before.tags, **content.tags}, before.pieces or content.pieces)
         elif transform.name == "user" or transform.name not in TRANSFORMS:
-            fields = {}  # nobody knows what it does
+            fields = {}  # the effect of user code is unknown
         else:
             for number in _numbers(transform):
                 _check(transform, number, fields.get(number, _Content()), files)
@@ -75,7 +75,7 @@ def _check(transform: Any, number: int, content: _Content, files: LoadedFiles) -
     changes = hasattr(transform, "changes") or decodes(transform)
     for tag, step in content.tags.items() if changes else ():
         if (broken := _broken(transform, number, tag, files)) is not None:
-            effect = f"makes {quoted(broken)} of it" if broken else "may change it"
+            effect = f"turns it into {quoted(broken)}" if broken else "may change it"
             remedy = f"put {step} after {transform.name}"
             if transform.name in ("encode", "spm_encode", "sentencepiece"):
                 remedy += f", or give {transform.name} a vocabulary that contains {tag} as a token"
@@ -83,7 +83,7 @@ def _check(transform: Any, number: int, content: _Content, files: LoadedFiles) -
 
 
 def _broken(transform: Any, number: int, tag: str, files: LoadedFiles) -> str | None:
-    """Return what a step makes of a tag; "" if it is random, None if the tag stays whole."""
+    """Return the text that a step turns a tag into; "" if it is random, None if the tag stays whole."""
     step: Any = next(iter(deterministic([transform])), None)
     if step is None or decodes(step):  # decoding joins a tag and its neighbours
         return ""

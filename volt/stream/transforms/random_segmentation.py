@@ -1,6 +1,6 @@
-"""Transforms that split words into pieces, drawn independently for each occurrence: subword regularisation.
+"""Subword regularisation: split words into pieces, drawn independently for each occurrence of a word.
 
-P(segmentation) ∝ score^theta        theta = 0: uniform; theta = ∞: always the best
+P(segmentation) ∝ score^theta        theta = 0: uniform; theta = ∞: always the best segmentation
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from volt.stream.transforms.word_types import Choices, ColumnWords, WordTypes
 from volt.text.atoms import PREFIX, SPACE, SUFFIX
 
 Marks = Literal["auto", "given", "word", "pieces"]
-BEST = math.inf  # the theta with which nothing is drawn
+BEST = math.inf  # the theta that always takes the best segmentation
 SOURCE, TARGET = 1, 2
 
 
@@ -46,14 +46,14 @@ class Segmenting(FileTransform, LineTransform):
     changes: ClassVar[str] = "pieces"
     is_disjoint: ClassVar[bool] = False
     model: File
-    """A lexicon of Morfessor EM+Prune, `count<TAB>subword`, or a model of Morfessor as text, `count morph + morph`."""
+    """A lexicon of Morfessor EM+Prune, `count<TAB>subword`, or a Morfessor model as text, `count morph + morph`."""
     n_samples: Annotated[int, partial(whole_between, low=1, high=64)] = 5
-    """The number of a word's best segmentations from which one is drawn; 1 takes the best."""
+    """How many of a word's best segmentations to draw from; 1 takes the best."""
     theta: Exponent = 0.5
-    """P(segmentation) ∝ its score to this power; with 0, all are equally probable; with .inf, the best is taken."""
+    """The power of the score in P(segmentation): with 0, all are equally probable; with .inf, the best is taken."""
     marks: Marks = "auto"
-    """How words get the marker ▁: it is in the text (given), put before each word (word), or put before each word's
-    first piece (pieces). `auto` means `word` if the model, but not the field, contains ▁, and otherwise `given`."""
+    """How words get the marker ▁. given: it is in the text; word: it is put before each word; pieces: it is put before
+    each word's first piece; auto: `word` if the model contains ▁ and the field does not, else `given`."""
 
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         segmenter = self._segmenter(files)
@@ -77,7 +77,7 @@ class Segmenting(FileTransform, LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class MorfessorEm(Segmenting):
-    """Split words with a Morfessor model, each into one of its best segmentations, drawn for each occurrence."""
+    """Split words with a Morfessor model. Each occurrence of a word draws one of its best segmentations."""
 
     fields: Fields | None = None
     """The fields to split; by default 1 and, if a line has it, 2."""
@@ -91,16 +91,16 @@ class MorfessorEm(Segmenting):
 
 @dataclass(frozen=True, slots=True)
 class DeterministicSegmentation(FileTransform, LineTransform):
-    """Split words by a table; a line with a word outside the table is unfit."""
+    """Split words by a table. A line with a word that the table lacks is unfit."""
 
     changes: ClassVar[str] = "pieces"
     table: File
-    """A file of lines `word<TAB>subword subword …`, each word once. Joined pieces must spell the word, except marks."""
+    """A file of lines `word<TAB>subword subword …`, each word once. Without marks, they must spell the word."""
     fields: Fields | None = None
     """The fields to split; by default 1 and, if a line has it, 2."""
     marks: Marks = "auto"
-    """How words get the marker ▁: it is in the text (given), put before each word (word), or put before each word's
-    first piece (pieces). `auto` means `word` if the table, but not the field, contains ▁, and otherwise `given`."""
+    """How words get the marker ▁. given: it is in the text; word: it is put before each word; pieces: it is put before
+    each word's first piece; auto: `word` if the table contains ▁ and the field does not, else `given`."""
 
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         segmenter = files.load(self.table, read_table)
@@ -113,15 +113,15 @@ class DeterministicSegmentation(FileTransform, LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class Sentencepiece(FileTransform, LineTransform):
-    """Split text with a SentencePiece model, by sampling: `spm_encode` with the options of `morfessor_em`."""
+    """Split text with a SentencePiece model, by sampling, like `spm_encode`, with options as in `morfessor_em`."""
 
     changes: ClassVar[str] = "pieces"
     model: File
     """A SentencePiece model file."""
     nbest: NBest = -1
-    """The number of best segmentations from which one is drawn; −1: of all; 1 takes the best."""
+    """How many best segmentations to draw from; −1 draws from all; 1 takes the best."""
     theta: Amount = 0.5
-    """The sharpness of the distribution, as alpha of `spm_encode`."""
+    """The sharpness of the distribution, like alpha of `spm_encode`."""
     fields: Fields | None = None
     """The fields to split; by default 1 and, if a line has it, 2."""
 
@@ -140,11 +140,11 @@ class Sentencepiece(FileTransform, LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class JoinPieces(LineTransform):
-    """Join pieces: remove spaces, then replace each ▁ by a space, except at the start of a field."""
+    """Join pieces: remove spaces, then replace each ▁ by a space; remove a ▁ at the start of a field."""
 
     decodes: ClassVar[bool] = True
     fields: Fields | None = None
-    """The fields to join; by default 1 and, where a line has it, 2."""
+    """The fields to join; by default 1 and, if the line has it, 2."""
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         def joined(column: Column) -> Column:
@@ -172,7 +172,7 @@ def sampled(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float)
 
 
 def disjoint(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:
-    """Return as choices the pairs of each word's n best segmentations that share no long piece."""
+    """Return each word's choices: pairs of its n best segmentations that share no long piece."""
     result = list[Choices]()
     for word, segmentations in zip(words, segmenter.best(words, n), strict=True):
         characters = segmenter.characters(word)
@@ -191,13 +191,13 @@ def disjoint(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float
 
 
 def long_pieces(pieces: Collection[str], characters: Collection[str] = ()) -> frozenset[str]:
-    """Return the pieces of several characters, except markers and `characters`."""
+    """Return the pieces of several characters, not counting markers, except `characters`."""
     bare = {piece: piece.replace(PREFIX, "").removesuffix(SUFFIX) for piece in pieces}
     return frozenset(piece for piece in pieces if len(bare[piece]) > 1 and piece not in characters)
 
 
 def shares_of(scores: Sequence[float], theta: float) -> list[float]:
-    """Return probabilities ∝ score^theta. scores: logarithms, falling"""
+    """Return probabilities ∝ score^theta. scores: logarithms of scores, falling"""
     if theta == BEST:
         return [float(number == 0) for number in range(len(scores))]
     weights = [math.exp(theta * (score - scores[0])) for score in scores]
@@ -229,7 +229,7 @@ def marked_where_none_is(column: Column) -> Column:
 
 
 def known(words: ColumnWords, path: Path) -> ColumnWords:
-    """Return the words. Raises LineFault for lines with a word that is missing from `path`."""
+    """Return the words. Raises LineFault for lines with a word that the file at `path` lacks."""
     places = words.unknown_words()
     if not len(places):
         return words

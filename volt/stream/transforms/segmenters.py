@@ -2,7 +2,7 @@
 
 UnigramLexicon    `count<TAB>subword`, the lexicon of Morfessor EM+Prune: score = Π count / total
 Morfessor         a model of the package `morfessor`, as text
-SegmentTable      `word<TAB>subword subword …`: one segmentation of each word
+SegmentTable      `word<TAB>subword subword …`: one segmentation for each word
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _N_CODES = 0x110000
 
 
 class PieceTrie:
-    """A trie: the pieces, by their characters.
+    """A trie of pieces; its edges are characters.
 
-    symbol_of: (n_codes,) int32, code point → symbol, or −1 − code
-    steps: a state and a symbol → the next state − 1; the first state is 0
-    pieces: (n_states,) int32, the number of the piece that ends at a state, or −1
+    symbol_of: (n_codes,) int32, code point → symbol, or −1 − code if no piece contains it
+    steps: (state, symbol) → next state − 1; the first state is 0
+    pieces: (n_states,) int32, the number of the piece that ends at each state, or −1
     """
 
     def __init__(self, numbers: Mapping[str, int]) -> None:
@@ -71,12 +71,12 @@ def check_size(n_rows: int) -> None:
         raise VocabularyError(f"its table would have {n_rows:,} rows, and the limit is {MOST:,}; use a smaller model")
 
 
-_UNKNOWN_PENALTY = 10.0  # by which an unknown character's logarithm is below the least of the lexicon
-_MOST = 1e300  # of a count, so that sums of counts are numbers
-_MOST_DIGITS = 300  # of a count that is a whole number
-_PICKLE = b"\x80"  # the first byte
-_JOINT = re.compile("(@@|￭) | ￭")  # how subword-nmt and OpenNMT mark where a word was cut
-_LONGEST = 30  # characters of a morph, as the package's own commands have it by default
+_UNKNOWN_PENALTY = 10.0  # log score of an unknown character: this much below the least of the lexicon
+_MOST = 1e300  # maximum count, so that sums of counts are finite
+_MOST_DIGITS = 300  # maximum number of digits of a count that is a whole number
+_PICKLE = b"\x80"  # the first byte of a pickle
+_JOINT = re.compile("(@@|￭) | ￭")  # marks of subword-nmt and OpenNMT where a word was split
+_LONGEST = 30  # maximum number of characters of a morph, the default of the package's own commands
 
 
 class Scored(NamedTuple):
@@ -86,7 +86,7 @@ class Scored(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Segmenter:
-    """Base class of segmenters. has_marks: a piece or word starts with the marker ▁"""
+    """Base class of segmenters. has_marks: whether a piece or word starts with the marker ▁"""
 
     fingerprint: str = ""
     has_marks: bool = False
@@ -101,7 +101,7 @@ class Segmenter:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnigramLexicon(Segmenter):
-    """Independent pieces; costs: −log of their probabilities; unknown: the cost of an unknown character."""
+    """A unigram model. costs: −log probability of each piece; unknown: the cost of an unknown character"""
 
     pieces: Mapping[str, int]
     costs: NDArray[np.float64]
@@ -116,7 +116,7 @@ class UnigramLexicon(Segmenter):
         return cls(numbers, costs, unknown, PieceTrie(numbers), fingerprint=fingerprint, has_marks=marks)
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
-        """Return the n best segmentations; in a tie, compare the last pieces that differ: the longer comes first."""
+        """Return the n best segmentations. In a tie, the longer of the last pieces that differ comes first."""
         from volt.kernels.apply_bpe import longest
         from volt.kernels.lattice import Paths, Trie, best_paths
 
@@ -160,7 +160,7 @@ class SegmentTable(Segmenter):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Marked(Segmenter):
-    """A segmenter that puts the marker ▁ before words, either before it splits them (`first`) or after."""
+    """A segmenter that puts the marker ▁ before words, either before splitting them (`first`) or afterwards."""
 
     segmenter: Segmenter
     first: bool
@@ -204,7 +204,7 @@ def read_table(path: Path) -> SegmentTable:
             raise _fault(path, number, f"the word {quoted(word)} repeats line {places[word]}; remove one")
         if not _spells(pieces, word):
             message = f"the pieces {quoted(' '.join(pieces))} do not spell the word {quoted(word)}"
-            raise _fault(path, number, f"{message}; give pieces that make it when they are joined")
+            raise _fault(path, number, f"{message}; give pieces that spell the word when joined")
         result[word], places[word] = " ".join(pieces), number
     return SegmentTable(result, fingerprint=blake2b(data, digest_size=8).hexdigest(), has_marks=_has_marks(result))
 

@@ -1,10 +1,10 @@
-"""Segmentations of a SentencePiece model, drawn with the stream's own random numbers, with the library's distribution:
+"""Sample segmentations of a SentencePiece model with the stream's random numbers, from the library's distribution:
 
-    BPE               joins, best score first, each skipped once with probability alpha (Provilkov et al. 2020)
+    BPE               merges, best score first, each skipped once with probability alpha (Provilkov et al. 2020)
     unigram, all      P(path) ∝ exp(alpha · Σ score), drawn from the lattice (Kudo 2018)
-    unigram, n best   P(path) ∝ exp(alpha · Σ score) among the n best paths, which the library finds
+    unigram, n best   P(path) ∝ exp(alpha · Σ score) among the n best paths, which the library computes
 
-Since version 0.2.2 the library draws differently in every process, whatever the seed.
+Since version 0.2.2, the library itself draws differently in every process, whatever the seed.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Piece(NamedTuple):
 
 
 class PieceFormat:
-    """The output form of pieces.
+    """Write pieces as text or ids.
 
-    text, starts: all pieces, each followed by a space, and their starts
+    text, starts: all pieces, each followed by a space, and where each starts
     bytes: the id of each byte's piece; empty without byte fallback
     """
 
@@ -51,7 +51,7 @@ class PieceFormat:
         self.bytes = [ids[f"<0x{byte:02X}>"] for byte in range(256 * byte_fallback)]
 
     def column(self, numbers: Ints, ends: Longs, form: Form) -> Column:
-        """Return lines of pieces or ids. −1 − code is an unknown character; a run of these is one piece."""
+        """Return lines of pieces or ids. The number −1 − code is an unknown character; a run of them is one piece."""
         from volt.encode.batch_encoder import expanded
 
         n = len(self.starts) - 1
@@ -74,7 +74,7 @@ class PieceFormat:
 
 
 def _unknown_apart(numbers: Ints, ends: Longs, n: int, *, glues: bool) -> tuple[Ints, Longs]:
-    """Return numbers, in which unknown characters are n and up, and their keys: 2 · code, + 1 if another follows."""
+    """Number unknown characters from n on. Return all numbers, and keys: 2 · code, + 1 if another unknown follows."""
     places = np.flatnonzero(numbers < 0)
     followed = np.zeros(len(numbers) + 1, bool)
     followed[places] = glues
@@ -87,9 +87,9 @@ def _unknown_apart(numbers: Ints, ends: Longs, n: int, *, glues: bool) -> tuple[
 
 Words = NDArray[np.uint64]
 UNIGRAM, BPE = 1, 2
-_FIRST_PLACEHOLDER, _MOST_USER = 0xD800, 0x800  # lone surrogates, which no text holds
+_FIRST_PLACEHOLDER, _MOST_USER = 0xD800, 0x800  # lone surrogates, which no text contains
 _UNKNOWN_PENALTY = 10.0  # the library's kUnkPenalty
-_USER_MALUS = 0.1  # which it takes off a user-defined symbol
+_USER_MALUS = 0.1  # which the library subtracts from a user-defined symbol's score
 
 
 def column_of_rows(rows: Sequence[Sequence[Any]], form: Form) -> Column:
@@ -100,7 +100,7 @@ def column_of_rows(rows: Sequence[Sequence[Any]], form: Form) -> Column:
 
 
 def sampler_of(processor: Any, proto: Any) -> Sampler:
-    """Return a function: values, 64 random bits for each, alpha, nbest, form → a column."""
+    """Return a function of values, 64 random bits for each, alpha, nbest and form that returns a column."""
     pieces = [Piece(piece.piece, piece.score, piece.type) for piece in proto.pieces]
     spelling = PieceFormat(pieces, processor.unk_id(), byte_fallback=proto.trainer_spec.byte_fallback)
     if proto.trainer_spec.model_type == BPE:
@@ -111,11 +111,11 @@ def sampler_of(processor: Any, proto: Any) -> Sampler:
 
 
 class BpeSampler:
-    """Sampling with a BPE model: joins are skipped at random.
+    """Sample with a BPE model, by skipping random merges.
 
-    symbol_of: code point → symbol: a piece, a character that is only part of pieces, or −1 − code
-    codes: characters that are only part of pieces; their symbols follow the pieces'
-    user: finds the user-defined symbols of several characters, which have placeholders
+    symbol_of: code point → symbol: a piece, a character that occurs only inside pieces, or −1 − code
+    codes: characters that occur only inside pieces; their symbols come after the pieces' symbols
+    user: matches user-defined symbols of several characters, which placeholders replace
     """
 
     def __init__(self, processor: Any, pieces: Sequence[Piece], spelling: PieceFormat) -> None:
@@ -170,9 +170,9 @@ def _joins(pieces: Sequence[Piece], ids: dict[str, int], symbols: dict[str, int]
 
 
 class UnigramSampler:
-    """Sampling from all paths through a unigram model's lattice, or from the n best paths.
+    """Sample from all paths through a unigram model's lattice, or from the n best paths.
 
-    ids, scores: piece in a path → its id, and its share of the path's score
+    ids, scores: piece in a path → its id, and its part of the path's score
     values: (n_pieces,) the scores by id
     depth: the length of the longest piece
     """
@@ -217,7 +217,7 @@ class UnigramSampler:
 
 
 def _path_scores(pieces: Sequence[Piece]) -> dict[str, float]:
-    """Return each piece's share of a path's score; only the first byte of a character counts."""
+    """Return each piece's part of a path's score; of byte pieces, only the first of a character counts."""
     best = max([0.0, *(piece.score for piece in pieces if piece.kind == NORMAL)])  # the library starts from 0
     unknown, scores = unknown_score(pieces), dict[str, float]()
     for piece in pieces:

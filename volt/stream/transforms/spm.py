@@ -1,4 +1,4 @@
-"""A SentencePiece model inside the stream: fields ⇄ pieces or ids, sampled with the random numbers of the line."""
+"""Encode and decode fields with a SentencePiece model, with sampling by the random numbers of the line."""
 
 from __future__ import annotations
 
@@ -54,17 +54,17 @@ class SpmEncode(FileTransform):
     model: File
     """A SentencePiece model file."""
     fields: Fields | None = None
-    """The fields to encode; by default 1 and, where a line has it, 2."""
+    """The fields to encode; by default 1 and, if the line has it, 2."""
     to: Form = "pieces"
     """The form of the output."""
     alpha: Amount | None = None
-    """Sample: for a unigram model how sharp the distribution is, for a BPE model the dropout probability."""
+    """Sample encodings: the sharpness of a unigram model's distribution, or a BPE model's dropout probability."""
     nbest: NBest = -1
-    """The number of best encodings that a unigram model samples from; −1: of all."""
+    """How many best encodings a unigram model samples from; −1 samples from all."""
 
     @property
     def is_compiled(self) -> bool:
-        """False if the library finds the n best encodings, line by line."""
+        """False if the SentencePiece library computes n best encodings, one line at a time."""
         return not (self.sampled and self.nbest > 1)
 
     @property
@@ -98,7 +98,7 @@ class SpmDecode(FileTransform, LineTransform):
 
     decodes: ClassVar[bool] = True
     model: File
-    """The model that encoded them."""
+    """The model that encoded the fields."""
     fields: Fields | None = (1, 2)
     """The fields to decode; null means 1 and, if a line has it, 2."""
     from_: Form = "pieces"

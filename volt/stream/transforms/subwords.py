@@ -1,4 +1,4 @@
-"""Vocabularies inside the stream: fields ⇄ pieces or ids, deterministic, or sampled each time with BPE-dropout."""
+"""Encode and decode fields with a vocabulary, deterministically or with BPE-dropout."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Form = Literal["pieces", "ids"]
 _ID = re.compile("-?[0-9]{1,18}")
-_SEED = 0  # randomness is in the numbers of the lines
+_SEED = 0  # the lines' numbers provide the randomness
 _REFUSED = (ValueError, IndexError, CorpusError, VocabularyError)
 _EMPTY, _LINE_END, _UNKNOWN = -1, -2, -3  # instead of an id
 
@@ -38,9 +38,9 @@ class Encode(FileTransform, LineTransform):
 
     changes: ClassVar[str] = "pieces"
     vocabulary: File
-    """A vocabulary file, VOLT's or another's (subword-nmt, sentencepiece, Hugging Face, tiktoken)."""
+    """A vocabulary file of VOLT or another library (subword-nmt, sentencepiece, Hugging Face, tiktoken)."""
     fields: Fields | None = None
-    """The fields to encode; by default 1 and, where a line has it, 2."""
+    """The fields to encode; by default 1 and, if the line has it, 2."""
     to: Form = "pieces"
     """The form of the output."""
     dropout: Probability = 0.0
@@ -76,7 +76,7 @@ class Decode(FileTransform, LineTransform):
 
     decodes: ClassVar[bool] = True
     vocabulary: File
-    """The vocabulary that encoded them."""
+    """The vocabulary that encoded the fields."""
     fields: Fields | None = (1, 2)
     """The fields to decode; null means 1 and, if a line has it, 2."""
     from_: Form = "pieces"
@@ -101,7 +101,7 @@ class StripEos(LineTransform):
     id: Size = 2
     """The id, which is 2 in VOLT's vocabularies and in fairseq's."""
     fields: Fields | None = None
-    """The fields of ids; by default 1 and, where a line has it, 2."""
+    """The fields of ids; by default 1 and, if the line has it, 2."""
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch, numbers = with_fields(batch, self.fields)
@@ -109,7 +109,7 @@ class StripEos(LineTransform):
         reasons = dict[int, str]()
         for number, column in columns.items():
             texts = () if column.is_ids else np.flatnonzero(column.present).tolist()
-            reasons |= dict.fromkeys(texts, f"field {number} is text, and strip_eos takes ids")
+            reasons |= dict.fromkeys(texts, f"field {number} is text, but strip_eos takes ids")
         if reasons:
             raise LineFault(reasons)
         for number, column in columns.items():
@@ -122,7 +122,7 @@ class StripEos(LineTransform):
 def decoded(
     batch: Batch, rng: LineRng, whole: Callable[[Column], Column], one: Callable[[str], str], *, fields: Fields | None
 ) -> Batch:
-    """Return a batch with each field decoded by `whole`, or, if that fails, value by value by `one`.
+    """Return a batch with each field decoded by `whole`, or, if `whole` fails, each value by `one`.
 
     Raises LineFault for values that `one` refuses, and for text that would break a line.
     """

@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from volt.encode.encoder import Encoder
 
 
-_SEED = 0  # of all samples: a word's segmentations are the same in every epoch and process
+_SEED = 0  # of all samples, so that a word has the same segmentations in every epoch and process
 _SCHEMES = {("whitespace", "suffix"), ("whitespace", "prefix"), ("metaspace", "none")}
 Kind = Literal["morfessor", "sentencepiece", "vocabulary", "table"]
 
 
 @dataclass(frozen=True, slots=True)
 class MorfessorEmTaboo(Segmenting):
-    """Write field 1 as source and as target, each word in two segmentations that share no piece of several characters.
+    """Split field 1 into source and target, so that each word's two segmentations share no piece of several characters.
 
-    If a word has no such segmentations, the target has its characters. ▁ does not count as a character. For
+    If a word has no such segmentations, the target gets its characters. ▁ does not count as a character. For training
     autoencoders, which then cannot copy pieces (Grönroos et al. 2020).
     """
 
@@ -54,9 +54,9 @@ class MorfessorEmTaboo(Segmenting):
 
 @dataclass(frozen=True, slots=True)
 class MorfessorEmTabooReordered(MorfessorEmTaboo):
-    """Split the words of source and target, in possibly different orders, into pieces that the sides do not share.
+    """Split source and target, with the same words in possibly different orders, into pieces that they do not share.
 
-    Both sides draw alike for each word type of a line. It belongs after `reorder`; see `morfessor_em_taboo`.
+    Equal words of both sides get the same draw. Put this after `reorder`; see `morfessor_em_taboo`.
     """
 
     def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
@@ -65,7 +65,7 @@ class MorfessorEmTabooReordered(MorfessorEmTaboo):
 
 @dataclass(frozen=True, slots=True)
 class Taboo(MorfessorEmTaboo):
-    """Do what `morfessor_em_taboo` does, with any segmenter, or what `morfessor_em_taboo_reordered` does."""
+    """Do the same as `morfessor_em_taboo` or `morfessor_em_taboo_reordered`, with any segmenter."""
 
     model: File
     """The segmenter's file: a model, a vocabulary or a table."""
@@ -73,13 +73,13 @@ class Taboo(MorfessorEmTaboo):
     """The kind of the file: a model for `morfessor_em`, a SentencePiece unigram model, a vocabulary for `encode`, or a
     table for `deterministic_segmentation`."""
     reordered: bool = False
-    """True if the lines have both sides, with the same words in perhaps another order."""
+    """True if the lines have both sides already, with the same words in possibly different orders."""
     dropout: Probability = 0.1
-    """For a vocabulary: the probability of skipping a merge; n_samples is then the number of samples of each word."""
+    """For a vocabulary: the probability of skipping a merge; n_samples is then how often each word is sampled."""
 
     def check(self) -> None:
         if self.marks not in ("auto", "given") and self.segmenter in ("sentencepiece", "vocabulary"):
-            raise ConfigError(f"marks: {self.marks!r}; a {self.segmenter} marks words itself; remove it")
+            raise ConfigError(f"marks: {self.marks!r}; a {self.segmenter} marks words itself; remove marks")
 
     def _segmenter(self, files: LoadedFiles) -> Segmenter:
         if self.segmenter == "vocabulary":
@@ -98,7 +98,7 @@ class Taboo(MorfessorEmTaboo):
 
 
 def _with_sides(types: WordTypes, model: Path, batch: Batch, rng: LineRng, *, reordered: bool) -> Batch:
-    """Split field 1 into both sides, or, if `reordered`, each side, where equal words of a line get the same draw."""
+    """Split field 1 into both sides; if `reordered`, split each side, with the same draw for equal words of a line."""
     bits = rng.words(batch.origins)
 
     def changed(column: Column, draws: Draws) -> Column:
@@ -115,7 +115,7 @@ def _with_sides(types: WordTypes, model: Path, batch: Batch, rng: LineRng, *, re
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DropoutSegmenter(Segmenter):
-    """An encoder with BPE-dropout; a segmentation's score is its number of samples."""
+    """An encoder with BPE-dropout. The score of a segmentation is how often it was sampled."""
 
     encoder: Encoder
     dropout: float
@@ -130,7 +130,7 @@ class DropoutSegmenter(Segmenter):
         return self._encoded([word], 1.0, 1)[0]
 
     def _encoded(self, words: Sequence[str], dropout: float, n: int) -> list[tuple[str, ...]]:
-        """Return each word's n encodings; the k-th has the random numbers of line k."""
+        """Return each word's n encodings; the k-th encoding uses the random numbers of line k."""
         text = "".join(word + "\n" for word in words).encode("utf-8", "surrogatepass")
         numbers = np.tile(np.arange(n), len(words) // n)
         options: dict[str, Any] = {"dropout": dropout, "seed": _SEED, "numbers": numbers} if dropout else {}
@@ -146,7 +146,7 @@ class SentencePieceSegmenter(Segmenter):
         return [self._of_word(word, n) for word in words]
 
     def _of_word(self, word: str, n: int) -> list[Scored]:
-        """Return a word's segmentations; the word itself if normalisation leaves nothing of it."""
+        """Return a word's segmentations, or the word itself if normalisation makes it empty."""
         rows = zip(*self.sampler.paths(word, n), strict=True)
         result = [Scored(tuple(pieces), score) for pieces, score in rows if pieces]
         return sorted(result, key=lambda one: -one.score) or [Scored((word,), 0.0)]

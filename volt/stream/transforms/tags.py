@@ -1,4 +1,4 @@
-r"""Transforms that put tags into fields, and the transform that removes a tag from a translation.
+r"""Put tags into fields, and remove a tag from a translation.
 
 >>> Tag(text="[BT]")(Batch.of(["ein Haus\ta house"]), LineRng(1, 2)).lines
 ['[BT] ein Haus\ta house']
@@ -31,9 +31,9 @@ class Tag(LineTransform):
     fields: Fields = (1,)
     """The fields to tag."""
     separator: FieldText = " "
-    """The text between the tag and the text; may be empty."""
+    """The text between the tag and the field; may be empty."""
     position: Literal["start", "end"] = "start"
-    """The end of the field that gets the tag."""
+    """Where the field gets the tag."""
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         before = self.text + self.separator if self.position == "start" else ""
@@ -66,7 +66,7 @@ class Untag(LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class LangPrefixBoth(LineTransform):
-    """Put both languages before field 1, as "<FROM_de> <TO_en> "; a task that names its languages gives them."""
+    """Put both languages before field 1, as "<FROM_de> <TO_en> ". The task's languages are the default."""
 
     from_task: ClassVar[tuple[str, ...]] = ("src_lang", "tgt_lang", "extra_prefix")
     src_lang: FieldText | None = None
@@ -74,7 +74,7 @@ class LangPrefixBoth(LineTransform):
     tgt_lang: FieldText | None = None
     """The language of field 2; by default the task's."""
     extra_prefix: FieldText | None = None
-    """A further tag before field 1, after the languages, such as <BT>; by default the task's, if it has one."""
+    """A further tag before field 1, after the languages, such as <BT>; by default the task's tag, if any."""
 
     def check(self) -> None:
         for option, language in (("src_lang", self.src_lang), ("tgt_lang", self.tgt_lang)):
@@ -97,7 +97,7 @@ class LangPrefixBoth(LineTransform):
 
 
 def surrounded(column: Column, before: str, after: str) -> Column:
-    """Put one string before and one after each value; missing values stay missing."""
+    """Put a string before, and another after, each value; missing values stay missing."""
     from volt.kernels.string_functions import surround
 
     column = column.as_text()

@@ -1,4 +1,4 @@
-"""`Transform`, its base classes, the properties that a stream reads, and a cache of loaded files.
+"""`Transform`, base classes of transforms, the properties that a stream reads, and a cache of loaded files.
 
 A stream's sources share one `LoadedFiles`. A worker receives copies without loaded files.
 """
@@ -32,24 +32,24 @@ _CAPITAL = re.compile("(?<!^)(?=[A-Z])")
 class Transform(Protocol):
     """A transform or filter: a picklable object, usually a frozen dataclass, with a name and a call.
 
-    It is pure: equal lines and an equal `LineRng` give an equal result, whatever the other lines of the batch. It
-    raises LineFault for unfit lines.
+    It is pure: a line's result depends only on the line and the `LineRng`, not on other lines of the batch. It raises
+    LineFault for unfit lines.
 
     Optional attributes, by default False:
-    is_compiled: it runs no Python code line by line, so threads can share the work.
-    joins_lines: a line of its result depends on neighbouring lines, so it receives whole blocks.
+    is_compiled: it does not run Python code for each line, so threads can share the work.
+    joins_lines: result lines depend on neighbouring lines, so it receives whole blocks.
     keeps_lines: it returns one line for each input line, in order.
     decodes: it decodes its fields, so the encoding before it needs no inverse.
-    max_copies: the largest number of copies that it makes of a line; by default 1.
-    changes: "spelling", "tokens" (their choice and order) or "pieces" (it makes them); see `check_order`.
+    max_copies: the largest number of lines that it makes from one line; by default 1.
+    changes: "spelling", "tokens" (which tokens, in which order) or "pieces" (splits text); see `check_order`.
 
     Optional methods:
-    `signature()`: a JSON-able mapping with everything that the result depends on; by default the dataclass fields.
+    `signature()`: a JSON mapping of everything that the result depends on; by default the dataclass fields.
     `opened(files)`: the transform with its files loaded; the stream calls it once.
-    `deterministic()`: the transform for validation and translation, which draws nothing and drops no line, or None.
+    `deterministic()`: the transform for validation and translation, which is not random and drops no line, or None.
     `inverse()`: the transform that turns a system's output back into text, or None.
-    `special_tokens()`: a tuple of the tokens, such as tags, that it adds.
-    `excluding(tokens)`: the transform that draws none of these tokens.
+    `special_tokens()`: a tuple of the tokens that it adds, such as tags.
+    `excluding(tokens)`: the same transform, but never drawing these tokens.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class LineFault(StreamError):
     """Some lines of a transform's batch are unfit.
 
     reasons: line index in the batch → problem, optionally followed by a traceback.
-    result: the result for the other lines; without it, the transform is called again without the unfit lines.
+    result: the result for the other lines; if None, the transform is called again without the unfit lines.
 
     >>> LineFault({3: "2 fields, needs 3"})
     LineFault('1 unfit lines, the first at index 3: 2 fields, needs 3')
@@ -95,7 +95,7 @@ class LineFault(StreamError):
 
 
 def signature(transform: object) -> object:
-    """Return everything that a transform's result depends on, JSON-able."""
+    """Return everything that a transform's result depends on, as JSON values."""
     own = getattr(transform, "signature", None)
     if callable(own):
         return own()
@@ -154,9 +154,9 @@ def deterministic(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
 
 
 def inverse(transforms: Iterable[Transform], decoded: Counter[int] | None = None) -> tuple[Transform, ...]:
-    """Return the transforms that turn a system's output back into text, last one first.
+    """Return the transforms that turn a system's output back into text, in reverse order.
 
-    decoded: field → its encodings that later steps decode and that need no inverse
+    decoded: field → how many of its encodings need no inverse, because later steps decode them
     """
     result, decoded = list[Transform](), Counter[int]() if decoded is None else decoded
     for transform in reversed([declared(step) for step in transforms]):
@@ -190,7 +190,7 @@ def excluding(transform: Transform, tokens: tuple[str, ...]) -> Transform:
 
 
 class SharedCache:
-    """A cache of slow values that threads share; the oldest is dropped first. A copy is empty."""
+    """A cache of slow values that threads share. The oldest value is dropped first. A copy is empty."""
 
     def __init__(self, *, most: int) -> None:
         self._most, self._values, self._lock = most, dict[Hashable, Any](), RLock()
@@ -209,7 +209,7 @@ class SharedCache:
 
 
 class LoadedFiles:
-    """The contents of files, loaded once each, and again after a change. A copy is empty."""
+    """The contents of files, each loaded once, and again after the file changes. A copy is empty."""
 
     def __init__(self) -> None:
         self._cache = SharedCache(most=1 << 10)
@@ -252,9 +252,9 @@ def _checks(kind: type[Any]) -> list[tuple[str, bool, Callable[[Any, str], objec
 
 
 class ConfiguredTransform:
-    """Base class of transforms that a configuration can name. A name is the class's in snake case.
+    """Base class of transforms that a configuration can name; `name` is the class name in snake case.
 
-    The function that an option's type names checks it. Attribute docstrings become the schema's descriptions.
+    The function in an option's type checks the option. Attribute docstrings become the schema's descriptions.
     """
 
     __slots__ = ()
@@ -276,7 +276,7 @@ class ConfiguredTransform:
         self.check()
 
     def check(self) -> None:
-        """Raise ConfigError if options do not fit together."""
+        """Raise ConfigError if options contradict each other."""
 
 
 class LineTransform(ConfiguredTransform):
@@ -289,7 +289,7 @@ class FileTransform(ConfiguredTransform):
     __slots__ = ()
 
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
-        """Return the call with the loaded file, and option → the file's fingerprint."""
+        """Return a function that applies the loaded file, and option → the file's fingerprint."""
         raise NotImplementedError
 
     def opened(self, files: LoadedFiles) -> Opened:

@@ -1,4 +1,4 @@
-r"""A user's function as a transform, from the one Python file that the configuration names.
+r"""Use a function of a Python file that the configuration names as a transform.
 
 >>> import tempfile
 >>> from pathlib import Path
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 
 
 Takes = Literal["fields", "line", "stream", "batch"]
-_ROW = "row"  # the column of a record batch that says from which line each row comes
+_ROW = "row"  # the column of a record batch with the line that each row comes from
 
 
 @dataclass(frozen=True, slots=True)
 class User(FileTransform):
     """Call a function of a Python file for every line.
 
-    A function with a parameter `rng` gets a numpy Generator of its line (or block, if it takes a stream or a batch),
-    must draw from no other, and must not store it. A line for which it raises an error is unfit. What it prints goes to
-    stderr. Validation and translation skip a function with `rng`.
+    A function with a parameter `rng` gets a numpy Generator for the line (or for the block, if it takes a stream or a
+    batch). It must use no other random numbers, and must not store the generator. A line for which the function raises
+    an error is unfit. Prints go to stderr. Validation and translation skip a function with `rng`.
     """
 
     file: File
@@ -52,12 +52,12 @@ class User(FileTransform):
     function: str
     """The function's name in the file."""
     takes: Takes = "fields"
-    """The argument of the function: the list of a line's fields (item 0 is field 1), the line as one string, an
-    iterator over such lists for a whole block (the function then yields lists), or the block as a pyarrow RecordBatch
-    with a column for each field. It returns the same type, None to drop the line, or a list of several results. The
-    column `row` of a RecordBatch numbers its lines; return it if rows are added, removed or reordered."""
+    """The function's argument. fields: the list of a line's fields (item 0 is field 1); line: the line as a string;
+    stream: an iterator over lists of fields for a whole block (the function then yields lists); batch: the block as a
+    pyarrow RecordBatch, with a column for each field. The function returns the same type, None to drop the line, or a
+    list of several results. The column `row` of a RecordBatch numbers its lines; return it if the rows are others."""
     append: bool = False
-    """Append the string that the function returns as a new field."""
+    """True if the function returns a string, which is appended as a new field."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Keyword arguments of the function."""
 
@@ -100,7 +100,7 @@ class User(FileTransform):
                         try:
                             rows.append(join(result))
                         except TypeError:
-                            rows.append(row_of(result))  # names the value that is not a string
+                            rows.append(row_of(result))  # raises an error that names the value
                         widths.append(len(result))
                         origins.append(place)
                     elif whole and type(result) is str:
@@ -141,7 +141,7 @@ class User(FileTransform):
         return [row_of(result)]
 
     def _streamed(self, function: Function, wants_rng: bool, batch: Batch, rng: LineRng) -> Batch:
-        """Run the function over the block; after an error, restart without its last line."""
+        """Run the function over the block; after an error, restart after the last line that it read."""
         rows, origins, bad, lines, n_taken = list[str](), list[int](), dict[int, str](), batch.rows, 0
         options = {"rng": next(rng.generators(batch.origins[:1]))} if wants_rng and len(batch) else {}
 
@@ -161,7 +161,7 @@ class User(FileTransform):
                     break
                 except (Exception, SystemExit) as error:
                     pass_signal_on(error)
-                    n_taken = max(n_taken, first + 1)  # it raised before it took a line
+                    n_taken = max(n_taken, first + 1)  # in case it raised an error before it took a line
                     bad[n_taken - 1] = self._fault(error, function, is_first=not bad)
                     while origins and origins[-1] >= n_taken - 1:
                         del rows[-1], origins[-1]
@@ -175,7 +175,7 @@ class User(FileTransform):
             return _batch_of_arrow(batch, output, self.function)
         except (Exception, SystemExit) as error:
             pass_signal_on(error)
-            if len(batch) > 1 or isinstance(error, LineFault):  # which line it was, calls with fewer will tell
+            if len(batch) > 1 or isinstance(error, LineFault):  # calls with fewer lines will find the unfit line
                 raise
             raise LineFault({0: self._fault(error, function, is_first=True)}) from None
 
@@ -192,7 +192,7 @@ def row_of(result: object) -> str:
             return line
     except (TypeError, UnicodeEncodeError):
         pass
-    return "\t".join([value_of(value) for value in result])  # one of them raises the error
+    return "\t".join([value_of(value) for value in result])  # raises an error for the faulty value
 
 
 def value_of(result: object) -> str:
@@ -230,7 +230,7 @@ def _batch_of_arrow(batch: Batch, output: pyarrow.RecordBatch | None, function: 
     if _ROW in output.column_names:
         origins = output.column(_ROW).to_numpy(zero_copy_only=False).astype(np.int64)
         if not np.isin(origins, batch.origins).all():
-            raise ValueError(f"{function} returned numbers in the column {_ROW!r} that it was not given")
+            raise ValueError(f"{function} returned numbers in the column {_ROW!r} that are not in its input")
     elif (n := output.num_rows) != len(batch):
         raise ValueError(f"{function} returned {n} rows for {len(batch)} lines, without the column {_ROW!r}")
     try:

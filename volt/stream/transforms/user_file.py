@@ -1,6 +1,6 @@
-"""A user's Python file: run it once, check its functions, and send its prints to stderr.
+"""Run a user's Python file once, check its functions, and send its prints to stderr.
 
-Nothing else is imported, no folder is added to the search path, and no byte code is written.
+No other file is imported, no folder is added to the search path, and no byte code is written.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from volt.errors import ConfigError
 from volt.files.small_files import read_bytes
 
 Function = Callable[..., Any]
-RNG = "rng"  # the parameter that is given a generator
+RNG = "rng"  # the parameter that receives a generator
 _BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.VAR_POSITIONAL)
 _BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-_VOLT = f"{Path(__file__).parents[2]}{os.sep}"  # where the files of volt lie
-_MODULE = "volt_user_"  # how the names of modules of users' files start
+_VOLT = f"{Path(__file__).parents[2]}{os.sep}"  # the folder of volt's files
+_MODULE = "volt_user_"  # prefix of the module names of users' files
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class UserFile:
             near = get_close_matches(name, functions, n=1)
             hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(functions) or 'none'}"
             raise ConfigError(f"{self.path}: no function {name!r}; {hint}")
-        candidates = (result, getattr(result, "__call__", None))  # noqa: B004 (what an object's class defines)
+        candidates = (result, getattr(result, "__call__", None))  # noqa: B004 (the method of an object's class)
         if any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in candidates):
             place = place_of(first_line(result, self.path), self.path)
             raise ConfigError(f"{place}: function {name!r} is asynchronous, but never awaited; write def, not async")
@@ -78,7 +78,7 @@ class UserFile:
 def _parameters(function: Function) -> Mapping[str, Parameter] | None:
     try:
         return inspect.signature(function).parameters
-    except (ValueError, TypeError):  # some functions of C say nothing about their parameters
+    except (ValueError, TypeError):  # some C functions do not describe their parameters
         return None
 
 
@@ -87,9 +87,9 @@ def _misfit(parameters: Mapping[str, Parameter] | None, options: Mapping[str, An
         return ""
     first = next((name for name, parameter in parameters.items() if parameter.kind in _BY_PLACE), None)
     if first is None:
-        return "takes nothing; give it a first parameter, for what it is to change"
+        return "has no parameters; add a first parameter, for the value to change"
     if first == RNG:
-        return f"has {RNG!r} as its first parameter, which is for what it is to change; put another before it"
+        return f"has {RNG!r} as its first parameter, which must be the value to change; put another before it"
     inputs = [name for name, parameter in parameters.items() if parameter.kind in _BY_NAME and name not in (first, RNG)]
     takes_any = any(parameter.kind == Parameter.VAR_KEYWORD for parameter in parameters.values())
     for option in options:
@@ -118,7 +118,7 @@ def line_of(error: BaseException, file: Path) -> int:
 
 
 def traceback_of(error: BaseException) -> str:
-    """Return the traceback of an error, without VOLT's own frames."""
+    """Return an error's traceback without VOLT's own frames."""
     values = TracebackException.from_exception(error)
     values.stack = StackSummary.from_list([frame for frame in values.stack if not frame.filename.startswith(_VOLT)])
     return "".join(values.format()).rstrip() if values.stack else ""
@@ -141,9 +141,9 @@ def fault_of(error: BaseException, function: Function, file: Path, *, name: str,
 
 
 class _UserCode:
-    """Changes this process while its threads run user code: output goes to stderr, exits become errors.
+    """Change this process while its threads run user code: output goes to stderr, and exits become errors.
 
-    has_process: also redirect descriptor 1, for programs that the code starts.
+    has_process: whether to redirect descriptor 1, too, for programs that the code starts.
     """
 
     def __init__(self) -> None:
@@ -154,7 +154,7 @@ class _UserCode:
         self.pid, self.descriptor = 0, -1
 
     def __getattr__(self, name: str) -> Any:
-        """Stand for sys.stdout: stderr in the threads that run user code."""
+        """Act as sys.stdout; in threads that run user code, as stderr."""
         return getattr(sys.stderr if get_ident() in self.threads else self.stdout, name)
 
     def __enter__(self) -> None:
@@ -184,7 +184,7 @@ class _UserCode:
                     sys.stdout = self.stdout
 
     def _exit(self, status: int) -> NoReturn:
-        """Stand for os._exit: raise an error in user code, except in a fork."""
+        """Act as os._exit, but raise an error in user code, except in a forked process."""
         caller = str(sys._getframe(1).f_globals.get("__name__"))
         if caller.startswith(_MODULE) and os.getpid() == self.pid:
             raise SystemExit(f"os._exit({status})")
@@ -197,7 +197,7 @@ def _flush() -> None:
             sys.__stdout__.flush()
 
 
-_USER_CODE = _UserCode()  # global as sys.stdout is
+_USER_CODE = _UserCode()  # global, like sys.stdout
 
 
 def lead_descriptor() -> None:

@@ -1,4 +1,4 @@
-"""Noise that draws from a vocabulary: tokens replaced, tokens inserted, and word boundaries moved.
+"""Noise that draws from a vocabulary: replace tokens, insert tokens, or move word boundaries.
 
 ▁a boat  →  Switchout  ▁house ▁a        Insertion  ▁house ▁a ▁a boat        WbNoise  ▁a ▁boat
 """
@@ -31,7 +31,7 @@ from volt.text.atoms import SPACE
 
 _SPECIAL = re.compile(r"<[^<> ]+>")
 _BREAKING = re.compile(r"[ \t\r\n]")
-_AFTER_MARK = chr(ord(SPACE) + 1)  # the least text that is more than all that start with the mark
+_AFTER_MARK = chr(ord(SPACE) + 1)  # sorts just after all texts that start with the mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,14 @@ class VocabularyNoise(FileTransform, TokenNoise):
     vocabulary: File
     """A vocabulary file of any format that VOLT reads, or a list of tokens with or without counts."""
     temperature: Amount | None = None
-    """The probability that k tokens are hit falls with exp(-temperature k), where k runs from 0 to n - 1 in a line of n
-    tokens; by default 2, which hits none in 86 of 100 lines."""
+    """The probability of hitting k tokens falls with exp(-temperature k), where k is from 0 to n - 1 in a line of n
+    tokens; by default 2, with which 86 of 100 lines have no hit."""
     rate: Probability | None = None
-    """Instead of a temperature: the probability that a token is hit, the same for each."""
+    """Instead of a temperature: the probability of hitting a token, the same for all tokens."""
     fields: Fields | None = None
-    """The fields to change; by default 1 and, where a line has it, 2."""
+    """The fields to change; by default 1 and, if the line has it, 2."""
     without: tuple[str, ...] = ()
-    """Tokens of the vocabulary that are never drawn, besides special ones and the tags that steps of this list add."""
+    """Tokens of the vocabulary never to draw, besides special tokens and tags that steps of the same list add."""
 
     def check(self) -> None:
         TokenNoise.check(self)
@@ -77,7 +77,7 @@ class VocabularyNoise(FileTransform, TokenNoise):
 
 @dataclass(frozen=True, slots=True)
 class Switchout(VocabularyNoise):
-    """Replace tokens by others of a vocabulary, all equally probable."""
+    """Replace random tokens by tokens of a vocabulary, all equally probable."""
 
     def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
         chosen = np.where(hit.drawn < 0, np.arange(len(hit.drawn)), -1 - hit.drawn)
@@ -97,7 +97,7 @@ class Insertion(VocabularyNoise):
 
 @dataclass(frozen=True, slots=True)
 class WbNoise(VocabularyNoise):
-    """Move word boundaries: random tokens lose or gain a leading ▁, if the result is in the vocabulary."""
+    """Move word boundaries: remove or add a leading ▁ of random tokens, if the result is in the vocabulary."""
 
     def check_vocabulary(self, vocabulary: NoiseVocabulary) -> None:
         if vocabulary.marked[0] == vocabulary.marked[1]:
@@ -121,10 +121,10 @@ class WbNoise(VocabularyNoise):
 
 
 class NoiseVocabulary:
-    """Tokens to draw from, in the order of their bytes, except special tokens and tokens with a space.
+    """Tokens to draw from, in the order of their bytes, without special tokens and tokens with a space.
 
-    texts, ids: one value for each token; ids is None for a list without ids.
-    marked: the range of the tokens that start with "▁".
+    texts, ids: one value for each token; `ids` is None for a list without ids.
+    marked: start and end of the tokens that start with "▁".
     toggled: (n_ids,) int32, id → the id of the token with "▁" removed or added, or −1.
     """
 

@@ -1,4 +1,4 @@
-"""Columns ⇄ tokens (runs of bytes other than the space, or ids), and word types with their replacements."""
+"""Split columns into tokens (ids, or bytes between spaces), join tokens, and store replacements of word types."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from numpy.typing import DTypeLike, NDArray
 from volt.stream.transforms.column import Column, Ints, Longs, concatenated, from_ends, n_parts
 
 NO_OTHERS = Column.of([])
-_N_TYPES, _N_BYTES = 1 << 12, 1 << 16  # that a new table has room for
-_MOST_TYPES, _MOST_CHOICES = 1 << 19, 1 << 23  # with more, all are forgotten
+_N_TYPES, _N_BYTES = 1 << 12, 1 << 16  # capacity of a new table
+_MOST_TYPES, _MOST_CHOICES = 1 << 19, 1 << 23  # if there are more, all are forgotten
 
 
 class Tokens(NamedTuple):
     """The tokens of a column, one value after the other.
 
-    starts, sizes: (n_tokens,) int64, the start of each in the column's data, and its number of bytes, or 1 for an id
+    starts, sizes: (n_tokens,) int64, each token's start in the column's data, and its number of bytes, or 1 for an id
     ends: (n_values,) int64, the number of tokens up to the end of each value
     """
 
@@ -53,9 +53,9 @@ def cut(column: Column, counts: Longs) -> Tokens:
 
 
 def written(tokens: Tokens, chosen: Longs, ends: Longs, others: Column) -> Column:
-    """Join tokens, and `others`, with spaces into values.
+    """Join tokens and values of `others` into new values, with spaces.
 
-    chosen: numbers of tokens; −1 is the first of the others, −2 the second, and so on
+    chosen: numbers of tokens; −1 is the first of `others`, −2 the second, and so on
     ends: (n_values,) int64, the end of each value
     """
     column, is_own = tokens.column, chosen >= 0
@@ -66,7 +66,7 @@ def written(tokens: Tokens, chosen: Longs, ends: Longs, others: Column) -> Colum
         return Column.of_ids(ids, np.concatenate([[0], ends]))
     from volt.kernels.word_types import SPARE, write_tokens
 
-    n_bytes = int(tokens.sizes[own].sum() + others.sizes[rest].sum()) + len(chosen)  # and spaces
+    n_bytes = int(tokens.sizes[own].sum() + others.sizes[rest].sum()) + len(chosen)  # with spaces
     out, out_ends = np.empty(n_bytes + SPARE, np.uint8), np.empty(len(ends), np.int64)
     views = column.data, tokens.starts, tokens.sizes, others.data, others.starts, others.sizes
     write_tokens(*views, chosen, ends, out, out_ends)
@@ -74,7 +74,7 @@ def written(tokens: Tokens, chosen: Longs, ends: Longs, others: Column) -> Colum
 
 
 def with_values(column: Column, lines: Longs, values: Column) -> Column:
-    """Return the column with new values in these (rising) lines."""
+    """Return the column with new values in `lines`, which rise."""
     if not len(lines):
         return column
     others = np.delete(np.arange(len(column)), lines)
@@ -86,10 +86,10 @@ def with_values(column: Column, lines: Longs, values: Column) -> Column:
 
 
 class Choices(NamedTuple):
-    """The replacements of a word; empty if unknown.
+    """Replacements of a word; empty if the word is unknown.
 
     sides: for each choice, the numbers of its texts, one for each side
-    bounds: cumulative shares; the last is 1
+    bounds: cumulative probabilities of choices; the last is 1
     """
 
     texts: Sequence[str] = ()
@@ -98,9 +98,9 @@ class Choices(NamedTuple):
 
 
 class WordTypes:
-    """The word types seen so far and their choices, computed at a type's first occurrence. Thread-safe.
+    """The word types seen so far, with choices computed at a type's first occurrence. Thread-safe.
 
-    choices: new words → the choices of each
+    choices: new words → the choices of each word
     prepare: changes a column of text before its words are looked up
     """
 
@@ -127,7 +127,7 @@ class WordTypes:
                 while not find_words(column.data, column.starts, sizes, self._types, numbers, ends, self._state):
                     self._grow(int(sizes[self._state[N_LINES]]))
                 self._add_choices()
-            except BaseException:  # some types would stay without choices
+            except BaseException:  # otherwise, some types would remain without choices
                 self._clear()
                 raise
             numbers, hashes, unknown = numbers[: self._state[N_TOKENS]], self._types.hashes, dict(self._unknown)
@@ -189,7 +189,7 @@ class ColumnWords:
     numbers: (n_words,) int32, the type of each word
     ends: (n_lines,) int64, the end of each line's words
     unknown: number of a type without choices → its word
-    choice_starts, text_starts: the starts of each type's choices, and of the texts
+    choice_starts, text_starts: where each type's choices, and each text, start
     bounds, sides: the bounds and sides of each choice, as in `Choices`
     text: uint8, the choices' texts, each followed by a space
     """
@@ -210,7 +210,7 @@ class ColumnWords:
         return np.flatnonzero(np.isin(self.numbers, list(self.unknown)))
 
     def drawn(self, words: NDArray[np.uint64], *, by_type: bool = False) -> Ints:
-        """Draw a choice for each word, or one for each type in a line, from (n_lines,) random bits."""
+        """Draw a choice for each word, or `by_type` for each word type in a line, from (n_lines,) random bits."""
         from volt.kernels.word_types import choose
 
         out = np.empty(len(self.numbers), np.int32)
