@@ -197,7 +197,10 @@ class SampleFormat:
         if not inputs:
             raise ConfigError(f"vocabularies is empty; {remedy}")
         loaded = dict[int, Numbering]()  # fields with the same vocabulary share a numbering
-        numberings = {name: loaded.setdefault(id(one), numbering_of(one, name)) for name, one in inputs.items()}
+        for name, one in inputs.items():
+            if id(one) not in loaded:
+                loaded[id(one)] = numbering_of(one, name)
+        numberings = {name: loaded[id(one)] for name, one in inputs.items()}
         object.__setattr__(self, "vocabularies", numberings)
         for name in ("bos", "eos"):
             check_option(self, name, arguments.flag)
