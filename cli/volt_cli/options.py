@@ -296,7 +296,7 @@ class CountOptions(Reading):
         str | None,
         option(
             "PATTERN",
-            "Split words as a published tokenizer does, such as cl100k or llama3, or by your own regex.",
+            "Split words as a published tokenizer (cl100k, llama3, …) does, or by your own regex.",
             words=PATTERNS,
         ),
     ] = None
@@ -396,7 +396,7 @@ class SpecialOptions:
 class TransportOptions:
     PANEL = "Transport"
 
-    length: Annotated[Literal["type", "occurrence"], option("OVER", "Average l of Eq. 2 over types or pieces.")] = (
+    length: Annotated[Literal["type", "occurrence"], option("OVER", "Eq. 2 averages over types or occurrences.")] = (
         "type"
     )
     mass: Annotated[

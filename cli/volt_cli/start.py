@@ -1,6 +1,6 @@
 """The entry point of the script `volt`.
 
-It imports next to nothing, because worker processes import it anew.
+It imports almost nothing, because every worker process imports it again.
 """
 
 from __future__ import annotations
