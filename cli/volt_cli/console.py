@@ -85,7 +85,6 @@ def print_json(data: object, *, indent: int | None = None) -> None:
 
 
 def print_result(data: object, *parts: RenderableType, as_json: bool, indent: int | None = None) -> None:
-    """Print the data as JSON if `as_json`, else the parts."""
     if as_json:
         print_json(data, indent=indent)
     else:

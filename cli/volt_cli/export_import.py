@@ -73,7 +73,7 @@ class CheckOptions(Reading):
             raise ConfigError(f"--check: no library can split text with {format} alone; remove --check")
 
     def lines(self, vocabulary: Vocabulary) -> list[str]:
-        """Return the lines of TEXT; without TEXT, lines that consist of the vocabulary's tokens."""
+        """Return the lines of TEXT; default: lines of the vocabulary's tokens."""
         from volt.formats.check import probe_lines
 
         if not self.text:
@@ -118,7 +118,7 @@ class NamedTokens:
     pad: Annotated[str | None, option(_METAVAR, "The padding token.")] = None
 
     def ids(self) -> dict[str, dict[str, int | None]]:
-        """Return the tokens and ids, as arguments of volt.read_vocabulary."""
+        """Return the arguments of volt.read_vocabulary."""
         result: dict[str, dict[str, int | None]] = {}
         for name, value in vars(self).items():
             for token, number in map(token_and_id, [value] if isinstance(value, str) else value or ()):
@@ -224,7 +224,6 @@ def export(
 
 
 def _closed(vocabulary: Vocabulary, to: str, *, quiet: bool) -> Vocabulary:
-    """Return the vocabulary with its scaffolding as tokens."""
     from volt.formats.registry import closing_order
 
     closed = vocabulary.closed(order=closing_order(to))

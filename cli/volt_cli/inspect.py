@@ -82,7 +82,7 @@ def _data(model: Path, vocabulary: Vocabulary, line: str, n: int) -> dict[str, A
 
 
 def _readable(token: str) -> str:
-    """Return a token of bytes as text; a long run of one character is shown as the character and its count.
+    """Return a token of bytes as text, long runs of a character as its count.
 
     >>> print(_readable("ĠlowÃ"), _readable("Ġ" * 81 + "x"))
     ␣low<0xC3> ␣×81x

@@ -80,7 +80,7 @@ def check_outputs(
 
 @contextmanager
 def written(place: Path) -> Iterator[Path]:
-    """Yield the path to write to; for stdout, the path of a temporary file, which is then copied."""
+    """Yield the path to write to; for stdout, the path of a temporary file."""
     if not is_stdout(place):
         yield place
         return
@@ -188,7 +188,7 @@ def write_each(file: BinaryIO, texts: Iterable[bytes]) -> None:
 def load_model(
     path: Path, *, texts: Collection[str] = (), pattern: str | None = None, option: str = "-m"
 ) -> Vocabulary:
-    """Load a vocabulary from a file of any format; report on stderr what the file lacks.
+    """Load a vocabulary of any format; report on stderr what the file lacks.
 
     texts: the other inputs, to check for stdin.  pattern: the pattern that splits text, if the file has none
     option: the option that names the file

@@ -63,7 +63,6 @@ _hints = cache(partial(get_type_hints, include_extras=True))
 
 
 def _called(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
-    """Call a command, or create an option group."""
     hints = _hints(function)
     names = signature(function).parameters
     return function(
@@ -366,7 +365,6 @@ class CandidateOptions:
 
     @property
     def n_merges(self) -> int | None:
-        """The number of merges to learn, or None if it is not set."""
         if not self.candidates or self.file:
             return None
         number = self.candidates.lstrip("+")

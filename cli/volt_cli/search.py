@@ -83,7 +83,6 @@ def replaceable(place: Path) -> dict[str, Any]:
 
 
 def _refuse_other(place: Path, provenance: Mapping[str, Any], counts: WordCounts) -> None:
-    """Raise ConfigError if the vocabulary was computed from another corpus."""
     fingerprint = _FINGERPRINT.search(provenance.get("signature", ""))
     same_words = fingerprint is not None and fingerprint[1] == counts.fingerprint
     same_size = counts.n_bad_lines > 0 or counts.n_bytes == provenance.get("bytes")  # repairs change the bytes
@@ -289,7 +288,6 @@ def _candidates(
     counts: WordCounts, requested: CandidateOptions, model: LanguageModel | None, phases: Phases,
     learn: Callable[..., Candidates],
 ) -> Candidates:  # fmt: skip
-    """Learn merges, or read them from a file."""
     from volt.choose.learning import learned_until_decided
 
     if requested.file:

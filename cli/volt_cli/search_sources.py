@@ -1,4 +1,4 @@
-"""Options of named sources (weights, parity, one vocabulary per source); a check of options that --extend excludes."""
+"""Options of named sources (weights, parity, one vocabulary per source); options that --extend excludes."""
 
 from __future__ import annotations
 
@@ -43,12 +43,11 @@ class NamedSourceOptions:
 
     @property
     def unit(self) -> Literal["character", "byte", "line"]:
-        """The unit that parity compares."""
         return self.parity_unit or "character"
 
     @property
     def first_option(self) -> str:
-        """The first option that differs from its default; empty if none does."""
+        """The first option that is set, or "" for none."""
         return next(_options_set(self), "")
 
     def check(
@@ -137,7 +136,7 @@ def outputs_of(names: Iterable[str], folder: Path | None) -> dict[str, Path]:
 
 
 def first_to_make(folder: Path) -> Path:
-    """Return the outermost missing folder: creating it is the step that can fail."""
+    """Return the outermost missing folder, whose creation can fail."""
     while not folder.parent.exists():
         folder = folder.parent
     return folder
@@ -187,7 +186,7 @@ def each_text(results: Mapping[str, SearchResult]) -> RenderableType:
 def check_alone(
     learning: CandidateOptions, counting: CountOptions, special: SpecialOptions, naming: NamedSourceOptions
 ) -> None:
-    """Raise ConfigError if an option contradicts --extend, or needs it and it is missing."""
+    """Raise ConfigError if an option contradicts --extend, or needs --extend."""
     if learning.extend is None:
         if learning.new_atoms is not None:
             raise ConfigError("--new-atoms works only with --extend; add --extend MODEL, or remove --new-atoms")

@@ -9,7 +9,6 @@ from volt_cli.interrupts import end_imports_in_silence
 
 
 def main() -> None:
-    """Run a command."""
     end_imports_in_silence()
     from volt_cli.app import main as run
 

@@ -1,4 +1,4 @@
-r"""Progress bars, and a console for untrusted text. This module imports rich, so import it only to print.
+r"""Progress bars, and a console for untrusted text. Imported only to print.
 
 >>> import io
 >>> console = SafeConsole(file=io.StringIO(), force_terminal=False)

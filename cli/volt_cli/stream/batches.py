@@ -62,9 +62,9 @@ class Paced:
 class BatchReport:
     """The totals of a run.
 
-    whole: the totals at the end;  every: the totals after each N steps;  n_steps: number of steps of this run
+    whole: the totals at the end;  every: the totals after each N steps;  n_steps: steps of this run
     sources: name → lines and epochs read, and steps per epoch
-    n_read, n_faults, reasons: number of lines read, of unfit lines, and of unfit lines by reason
+    n_read, n_faults, reasons: lines read, unfit lines, and unfit lines by reason
     """
 
     whole: Paced

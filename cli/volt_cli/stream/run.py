@@ -151,7 +151,7 @@ def run(
         for path in stream.files if stdout is not None else ():
             if identity(path) == stdout:
                 raise ConfigError(
-                    f"stdout: would overwrite {shown_path(path)}, which the stream reads; choose another file"
+                    f"stdout: would be written over {shown_path(path)}, which is read; choose another place"
                 )
         positions = _restored(stream, consumer, states, quiet=quiet)
         if stream.n == 0 and is_held(quarantine := stream.policy.quarantine) and not quiet:
@@ -197,7 +197,7 @@ def _check_files(read: Sequence[str | Path], states: StateOptions, written: Sequ
 
 
 def _restored(stream: Stream, consumer: Consumer, states: StateOptions, *, quiet: bool) -> Positions:
-    """Restore the stream to the position where the last run and its consumer ended."""
+    """Restore the position where the last run and its consumer ended."""
     from volt.stream.running.checkpoint import check_own, load_state
 
     if states.state is not None:

@@ -86,8 +86,8 @@ def cache(
 ) -> None:
     """Report the size of the cache: indices of sources, and copies of compressed files and tables.
 
-    --prune removes files that were not used for --days, and files of sources that are gone or have changed. Nothing is
-    lost: if a removed file is needed again, it is created again.
+    --prune removes files not used for --days, and files of sources that are gone or have changed. Nothing is lost: a
+    removed file that is needed again is created again.
     """
     from volt.stream.reading import index_cache
 
