@@ -53,9 +53,7 @@ class LearningOptions:
 
 
 def compare(
-    corpus: Annotated[
-        list[str], argument("CORPUS", "Texts, NAME=FILE or FILE; tables show NAME, such as a language.")
-    ],
+    corpus: Annotated[list[str], argument("CORPUS", "Texts, NAME=FILE or FILE; tables show NAME, such as a language.")],
     reports: ReportOptions,
     sizing: SizeOptions,
     modelling: ModelOptions,

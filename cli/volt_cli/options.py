@@ -268,7 +268,7 @@ class ModelOptions:
     model_width: Annotated[int | None, option("N", "Width d of the model, such as 2048.")] = None
 
     def model(self, rule: str) -> LanguageModel | None:
-        """Return the language model, or None. Raises ConfigError if it is incomplete, or missing and `rule` needs it."""
+        """Return the language model, if any. Raises ConfigError if it is incomplete, or if `rule` needs one."""
         from volt.choose.rules import SCALING
         from volt.choose.scaling_law import LanguageModel
 

@@ -316,8 +316,7 @@ def _replayed(counts: WordCounts, requested: CandidateOptions, phases: Phases) -
         if merges.spells_bytes:
             units, other, remedy = "bytes", "characters", "search with"
         raise CandidateError(
-            f"{requested.candidates}: its merges join {units}, but words are counted in {other}; "
-            f"{remedy} --level bytes"
+            f"{requested.candidates}: its merges join {units}, but words are counted in {other}; {remedy} --level bytes"
         )
     with phases.phase("replay", total=counts.n_words, unit="words") as advance:
         return replay_bpe(counts, merges.pairs, marker=requested.marker or merges.marker, report=advance)
