@@ -69,7 +69,7 @@ def plan_parts(plan: Plan, *, demand: float | None) -> Iterator[RenderableType]:
     from rich.text import Text
 
     yield Text(f"at line {plan.at:,}", style="italic")
-    heads = ("source", "lines of it", "lines in its files", "out per line in", "epochs", "lines per block")
+    heads = ("source", "lines given", "lines in its files", "out per line in", "epochs", "lines per block")
     rows = [
         (
             name, f"{part.lines:,.0f}", f"{part.n_lines:,}", f"{part.yield_:.3f}", f"{part.epochs:,.2f}",
@@ -91,7 +91,7 @@ def _virtual_epoch(plan: Plan) -> Iterator[RenderableType]:
     if plan.epoch_lines is None or len(plan.sources) < 2:
         return
     yield Text(f"in a virtual epoch of {plan.epoch_lines:,} lines", style="italic")
-    heads = ("source", "lines of it", "share", "passes")
+    heads = ("source", "lines given", "share", "passes")
     rows = [
         (name, f"{part.epoch_lines:,.0f}", f"{part.share:.2%}", f"{part.epoch_passes:,.2f}")
         for name, part in plan.sources.items()
