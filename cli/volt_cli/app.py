@@ -1,7 +1,7 @@
 """The command line: `volt search`, `encode`, `decode`, `stream`, …
 
 Data goes to stdout, messages to stderr. Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted, 143 or 129 ended
-by SIGTERM or SIGHUP. A reader of stdout that stops early, as `head` does, ends the command silently with 0.
+by SIGTERM or SIGHUP. If the reader of stdout stops early, as `head` does, the command ends silently with 0.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ app.add_typer(stream)
 
 @app.callback(invoke_without_command=True)
 def top(
-    version: Annotated[bool, flag("Show versions and this machine, and exit.", "--version")] = False,
+    version: Annotated[bool, flag("Show versions and the machine's properties, and exit.", "--version")] = False,
 ) -> None:
     """Find the subword vocabulary that a corpus deserves, and apply it."""
     if version:
@@ -90,8 +90,8 @@ def top(
 
 
 def main() -> None:
-    """Run a command; a failure that users can fix ends in one message."""
-    gc.freeze()  # what was imported stays: nobody need look through it, now or when the process ends
+    """Run a command; report a failure that users can fix in one message."""
+    gc.freeze()  # imported objects stay: the garbage collector need not examine them, now or at exit
     warnings.filterwarnings("ignore", message="volt compiles its loops")  # commands report it themselves
     prepare_standard_files()
     try:

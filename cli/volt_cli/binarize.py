@@ -1,4 +1,4 @@
-"""`volt binarize`: text → ids as fairseq and Megatron read them, in a .bin and an .idx."""
+"""`volt binarize`: text → the indexed ids of fairseq and Megatron, a .bin and an .idx file."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ NONE = "none"
 class FrameOptions:
     PANEL = "Around each line"
 
-    bos: Annotated[str, option("ID|TOKEN", "Before the line; default: none.", show_default=False)] = NONE
+    bos: Annotated[str, option("ID|TOKEN", "Before each line; default: none.", show_default=False)] = NONE
     prepend: Annotated[
         str,
         option(
             "ID|TOKEN",
-            "Before the line, after bos, such as a language's token; default: none.",
+            "Before each line, after bos, such as a language's token; default: none.",
             show_default=False,
         ),
     ] = NONE
-    eos: Annotated[str | None, option("ID|TOKEN", "After the line; default: the vocabulary's; none: nothing.")] = None
+    eos: Annotated[str | None, option("ID|TOKEN", "After each line; default: MODEL's eos; none: nothing.")] = None
 
     def frame(self, encoder: Encoder) -> Frame:
         from volt.encode.binarize import Frame
@@ -48,18 +48,18 @@ def binarize(
     around: FrameOptions,
     speed: SpeedOptions,
     out: Annotated[
-        str, option("PLACE", "PREFIX of the two files, or a folder (a/) for a pair per file.", "-o", "--output")
+        str, option("PLACE", "Prefix of the two files, or a folder (a/) for a pair per input.", "-o", "--output")
     ],
     dtype: Annotated[
         Literal["u8", "i8", "i16", "i32", "i64", "u16", "u32", "u64"] | None,
-        option("KIND", "Numbers in .bin; default: u16 for fewer than 65,500 ids, else i32."),
+        option("KIND", "Type of the ids in .bin; default: u16 for fewer than 65,500 ids, else i32."),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Encode text into indexed ids, the .bin and .idx of fairseq and Megatron.
 
-    Each line becomes a sentence of ids followed by eos; an empty line is eos alone, so lines stay aligned with those of
-    a translation. Several files become one pair, one after the other; with a folder as output, each file has its own.
+    Each line becomes a sentence of ids followed by eos; an empty line is eos alone, so the lines of a translation stay
+    aligned. Several files are joined into one pair; if the output is a folder, each file has its own pair.
     """
     with loading():
         from volt.encode.binarize import binarize, binarize_each
@@ -90,7 +90,7 @@ def _outputs(paths: list[str], out: str) -> list[Path]:
     from volt.encode.files import outputs_of
 
     if is_stdout(out):
-        raise ConfigError(f"-o {out}: ids are two files, .bin and .idx, but stdout takes only one; name a place")
+        raise ConfigError(f"-o {out}: ids are two files, .bin and .idx, but stdout takes only one; name a file")
     prefixes = outputs_of(paths, Path(out), "").values() if is_folder(out) else [Path(out)]
     return [file for prefix in prefixes for file in pair_files(prefix)]
 

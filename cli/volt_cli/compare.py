@@ -47,28 +47,26 @@ class ReportOptions:
 class LearningOptions:
     PANEL = "Learning"
 
-    candidates: Annotated[int | None, option("N", "Merges to learn; default: enough to pick.", min=1)] = None
+    candidates: Annotated[int | None, option("N", "Merges to learn; default: enough for the pick.", min=1)] = None
     temperature: Annotated[float, option("T", "Rescale the texts' totals n to n^(1/T) for learning.", min=1)] = 1.0
-    separate: Annotated[bool, flag("Also a vocabulary of its own for each text.", "--separate/--joint")] = False
+    separate: Annotated[bool, flag("Also learn a separate vocabulary for each text.", "--separate/--joint")] = False
 
 
 def compare(
-    corpus: Annotated[
-        list[str], argument("CORPUS", "Texts, NAME=FILE or FILE; a name such as a language's stands for its file.")
-    ],
+    corpus: Annotated[list[str], argument("CORPUS", "Texts, NAME=FILE or FILE; tables show NAME, such as a language.")],
     reports: ReportOptions,
     sizing: SizeOptions,
     modelling: ModelOptions,
     learning: LearningOptions,
     heldout: Annotated[
-        list[str] | None, option("TEXT", "Text to measure on alone, NAME=FILE or FILE; may repeat.", "--heldout")
+        list[str] | None, option("TEXT", "Text only to measure on, NAME=FILE or FILE; may be repeated.", "--heldout")
     ] = None,
     systems: Annotated[
         list[str] | None,
         option(
             "SYSTEM",
-            "muv-search, bpe:SIZE, spm-bpe:SIZE, spm-unigram:SIZE, wordpiece:SIZE, a file, or, for tiktoken's, "
-            "FILE:PATTERN; may repeat.",
+            "muv-search, bpe:SIZE, spm-bpe:SIZE, spm-unigram:SIZE, wordpiece:SIZE, a file, or, for tiktoken, "
+            "FILE:PATTERN; may be repeated.",
             "--with",
             "-m",
             "--model",
@@ -78,9 +76,9 @@ def compare(
 ) -> None:
     """Compare VOLT's vocabularies with those of other systems.
 
-    The others are MUV-search, fixed BPE sizes, sentencepiece, WordPiece, and your files; their own libraries split
-    text by files that VOLT cannot read. Prints each vocabulary's size, cost, and measures on the training and the
-    held-out text; -o writes a page to look at.
+    The others are MUV-search, fixed BPE sizes, sentencepiece, WordPiece, and your files. If VOLT cannot read a file,
+    the file's own library encodes the text. Prints each vocabulary's size, cost, and measures on the training and the
+    held-out text; -o writes an HTML page.
     """
     from volt.count.file_arguments import source_paths
     from volt_cli.console import Phases

@@ -1,4 +1,4 @@
-"""Messages and progress on stderr, data on stdout, phases with their seconds. rich is imported only to print."""
+"""Print messages and progress on stderr and data on stdout; time phases. rich is imported only to print."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from volt.kernels.warmup import Job
 
-FILE_WIDTH = 120  # columns of a table where stdout is a file or pipe
+FILE_WIDTH = 120  # columns of text in a table, if stdout is a file or pipe
 _UNSEEN = re.compile(
     "[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e0fff]"
 )
@@ -33,7 +33,7 @@ def messages() -> Console:
 
 
 def output() -> Console:
-    """Return a console on stdout; outside a terminal, COLUMNS or 120 columns wide."""
+    """Return a console on stdout; outside a terminal, its width is $COLUMNS or 120."""
     return _console(sys.stdout)
 
 
@@ -59,7 +59,7 @@ def show(*parts: RenderableType, console: Console | None = None) -> None:
 
 
 def say(message: str, *, mark: str = "", style: str = "") -> None:
-    """Print a message on stderr. mark: a word before it, in its own style"""
+    """Print a message on stderr. mark: a word before the message, printed in `style`"""
     from rich.text import Text
 
     from volt.display import wrapped
@@ -85,7 +85,6 @@ def print_json(data: object, *, indent: int | None = None) -> None:
 
 
 def print_result(data: object, *parts: RenderableType, as_json: bool, indent: int | None = None) -> None:
-    """Print the data as JSON, or the parts for people."""
     if as_json:
         print_json(data, indent=indent)
     else:
@@ -93,7 +92,7 @@ def print_result(data: object, *parts: RenderableType, as_json: bool, indent: in
 
 
 class Phases:
-    """Phases of a long job: a progress bar for each, and its seconds."""
+    """The phases of a long job, with a progress bar and the seconds of each."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.seconds: dict[str, float] = {}
@@ -140,7 +139,7 @@ def _row(bar: Progress, name: str, total: float | None, unit: str) -> Iterator[C
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Import libraries without garbage collection, and without idle threads of numpy (experiments/bench/startup.py)."""
+    """Import libraries without garbage collection and without threads of numpy (experiments/bench/startup.py)."""
     threads, collects = os.environ.get(_BLAS_THREADS), gc.isenabled()
     os.environ[_BLAS_THREADS] = threads or "1"
     gc.disable()
@@ -155,7 +154,7 @@ def loading() -> Iterator[None]:
 
 
 def prepare_kernels(phases: Phases, *jobs: Job) -> None:
-    """Load the compiled loops of jobs; report it if they must be compiled first."""
+    """Load the compiled loops of jobs; print a message if loops must be compiled first."""
     with loading():
         from volt.kernels.warmup import compile_kernels, compile_loop, helping, missing, seconds_for
 
@@ -163,7 +162,7 @@ def prepare_kernels(phases: Phases, *jobs: Job) -> None:
         if not absent:
             compile_kernels(*jobs)  # loads them
             return
-        tens = round(seconds_for(absent) / 10)  # a busy machine takes two or three times as long
+        tens = round(seconds_for(absent) / 10)  # on a busy machine, compiling takes two or three times as long
         say(f"compiling, once on this machine: {f'some {10 * tens} s' if tens else 'a few seconds'}")
         with phases.compiling() as advance:
             with helping(absent) as left:

@@ -19,9 +19,9 @@ def decode(
     form: Annotated[Literal["pieces", "ids"], option("FORM", "Form of the input: pieces or ids.")] = "pieces",
     separator: Separator = None,
 ) -> None:
-    """Decode pieces or ids, line by line, to text.
+    """Decode pieces or ids to text, line by line.
 
-    This undoes `volt encode`.
+    This reverses `volt encode`.
     """
     from volt.errors import ConfigError
 
@@ -61,7 +61,7 @@ def _from_pieces(vocabulary: Vocabulary, files: list[str], *, separator: str, **
 
 
 def marked(pieces: list[str], separator: str, *, whole: Collection[str] = ()) -> list[str]:
-    """Return pieces of subword-nmt as ours. whole: pieces after which "</w>" is a piece of its own
+    """Convert subword-nmt's pieces to VOLT's. whole: pieces after which "</w>" is a separate piece
 
     >>> marked(["lo@@", "w", "<url>"], "@@", whole=["<url>"])
     ['lo', 'w</w>', '<url>', '</w>']

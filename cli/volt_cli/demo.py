@@ -1,4 +1,4 @@
-"""`volt demo`: a search on the documentation topics that every Python brings along."""
+"""`volt demo`: search for the vocabulary of the documentation topics that ship with Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def demo(
     ] = None,
     select: Select = "balanced",
 ) -> None:
-    """Search a text that ships with Python: its documentation."""
+    """Search for the vocabulary of a text that ships with Python, its documentation."""
     from pydoc_data.topics import topics
 
     from volt.choose import report

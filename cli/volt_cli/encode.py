@@ -23,8 +23,8 @@ CACHE_WORDS = 1 << 20
 class SamplingOptions:
     PANEL = "Sampling"
 
-    dropout: Annotated[float, option("P", "Probability of passing over a merge.")] = 0.0
-    seed: Annotated[int | None, option("N", "Seed of dropout, which needs one.")] = None
+    dropout: Annotated[float, option("P", "Probability of skipping a merge.")] = 0.0
+    seed: Annotated[int | None, option("N", "Seed; --dropout requires it.")] = None
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ def encode(
 ) -> None:
     """Encode text with a vocabulary.
 
-    Each line of text gives one line of pieces or ids, separated by spaces. With a folder as output, each file has its
-    own output, written whole or not at all; up-to-date outputs are not rewritten, and are never taken as input. With
-    --engine ray, workers write them.
+    Each line of text gives one line of pieces or ids, separated by spaces. If the output is a folder, each input file
+    has its own output, written completely or not at all. Up-to-date outputs are not rewritten, and never read as input.
+    With --engine ray, workers write the outputs.
     """
     with loading():
         from volt.encode.encoder import Encoder
@@ -79,7 +79,7 @@ def encode(
         check_places(outputs, paths, model=text.model)
         engine.check(paths)
         if engine.is_ray and (is_stdout(out) or not is_folder(out)):
-            raise ConfigError("--engine ray writes an output for each file; give a folder: -o FOLDER/")
+            raise ConfigError("--engine ray writes one output per input file; give a folder: -o FOLDER/")
         encoder = Encoder(load_model(text.model, texts=paths, pattern=text.pattern), cache_words=speed.cache_words)
         prepare_kernels(phases, "encode", "words", "dropout" if sampling.dropout else "words")
     total = total_size(paths)
@@ -94,12 +94,12 @@ def encode(
             write = engine.writer()
             for outcome in encode_each(encoder, paths, Path(out), job=job, progress=advance, write=write):
                 if not quiet:
-                    done = "was there already" if outcome.n_lines is None else counted(outcome.n_lines, "line")
+                    done = "is up to date" if outcome.n_lines is None else counted(outcome.n_lines, "line")
                     say(f"{shown_path(outcome.output)}: {done}")
 
 
 def _inputs(paths: list[str], out: str, *, quiet: bool) -> list[str]:
-    """Skip files that earlier runs wrote into the folder."""
+    """Return the paths without files that earlier runs wrote into the folder `out`."""
     from volt.encode.files import without_outputs
 
     if is_stdout(out) or not is_folder(out):
@@ -107,12 +107,12 @@ def _inputs(paths: list[str], out: str, *, quiet: bool) -> list[str]:
     inputs = without_outputs(paths, Path(out))
     left_out = f"{counted(len(paths) - len(inputs), 'file')} that earlier runs wrote to {out}"
     if not inputs:
-        raise ConfigError(f"the input is {left_out}; name other files, or another folder")
+        raise ConfigError(f"the input is only {left_out}; name other files, or another folder")
     if len(inputs) < len(paths) and not quiet:
         say(f"left out {left_out}")
     return inputs
 
 
 def is_folder(out: str) -> bool:
-    """Check whether a place is a folder, for an output per file."""
+    """Check whether `out` is a folder, for one output per input file."""
     return out.endswith(os.sep) or os.path.isdir(out)

@@ -1,4 +1,4 @@
-"""Options: where counting and encoding run (this process or Ray), and in how much memory."""
+"""Options for where counting and encoding run (this process or Ray), and for a memory limit."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Bounds:
         str | None,
         option(
             "BYTES",
-            "Memory for counting and learning, such as 2G, approximately; further words go to the disk. The "
-            "first use on a machine compiles, in 150 MB more. Default: any.",
+            "Approximate memory for counting and learning, such as 2G; words beyond it go to the disk. Compiling, "
+            "at the first use on a machine, takes 150 MB more. Default: no limit.",
             show_default=False,
         ),
     ] = None
@@ -60,7 +60,7 @@ class EngineOptions:
     def check(self, paths: Iterable[str]) -> None:
         """Raise ConfigError if workers cannot read a path."""
         if self.address is not None and not self.is_ray:
-            raise ConfigError("--address names a cluster of Ray; add --engine ray")
+            raise ConfigError("--address works only with --engine ray; add --engine ray, or remove --address")
         if self.is_ray:
             from volt.ext.ray import readable_by_workers
 
@@ -73,11 +73,11 @@ class EngineOptions:
             return
         from volt.ext.ray_cluster import connected
 
-        with redirect_stdout(sys.stderr), connected(self.address):  # Ray tells there what its machines do
+        with redirect_stdout(sys.stderr), connected(self.address):  # Ray prints there what its machines do
             yield
 
     def shard_map(self, *, add_up: bool) -> Map:
-        """Return the map for files. add_up: whether workers of Ray add up their counts"""
+        """Return the `map` that processes files. add_up: whether Ray's workers add up their counts"""
         if not self.is_ray:
             return map
         from volt.ext.ray import RayMap

@@ -60,20 +60,20 @@ Texts = Annotated[
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions(Reading):
     text: Texts = None
-    check: Annotated[bool, flag("Also encode TEXT with the format's library; fail if it differs.", "--check")] = False
+    check: Annotated[bool, flag("Also encode TEXT with the format's library; fail on differences.", "--check")] = False
     pattern: Pattern = None
 
     def refuse(self, format: str | None) -> None:
-        """Raise ConfigError if there is text but no --check, or no library for the check."""
+        """Raise ConfigError if TEXT lacks --check, or if no library can check the format."""
         from volt.formats.registry import peer_loader
 
         if self.text and not self.check:
             raise ConfigError("TEXT works only with --check; add --check, or remove TEXT")
         if self.check and format is not None and peer_loader(format) is None:
-            raise ConfigError(f"--check: no library splits text with {format} alone; remove --check")
+            raise ConfigError(f"--check: no library can split text with {format} alone; remove --check")
 
     def lines(self, vocabulary: Vocabulary) -> list[str]:
-        """Return the lines to check; default: lines made of the vocabulary's tokens."""
+        """Return the lines of TEXT; default: lines of the vocabulary's tokens."""
         from volt.formats.check import probe_lines
 
         if not self.text:
@@ -82,7 +82,7 @@ class CheckOptions(Reading):
 
 
 def print_agreement(agreement: Agreement, out: Path) -> None:
-    """Print how far two encoders agree. Raises typer.Exit(1) if they differ."""
+    """Print on how many lines two encoders agree. Raises typer.Exit(1) if they differ."""
     result = f"{agreement.library}: {agreement.n_equal_pieces:,} of {agreement.n_lines:,} lines have equal pieces"
     if agreement.n_equal_ids is not None:
         result += f", {agreement.n_equal_ids:,} equal ids"
@@ -96,7 +96,7 @@ def print_agreement(agreement: Agreement, out: Path) -> None:
     if not agreement.n_lines:
         say("note: --check: TEXT contains no lines, so nothing was compared")
     if not agreement.is_complete:
-        say(f"note: --check: the encoders differ; {'stdout' if is_stdout(out) else shown_path(out)} is written")
+        say(f"note: --check: the encoders differ; {'stdout' if is_stdout(out) else shown_path(out)} was written")
         raise typer.Exit(1)
 
 
@@ -106,11 +106,11 @@ _MOST_DIGITS = 18  # of an id
 
 @dataclass(frozen=True)
 class NamedTokens:
-    PANEL = "Special tokens that the file does not name"
+    PANEL = "Special tokens that the file does not declare"
 
     special: Annotated[
         list[str] | None,
-        option(_METAVAR, "A token that is never split; default id: its own or the next; may repeat.", "--special"),
+        option(_METAVAR, "A token never split; default id: the file's, or the next; may be repeated.", "--special"),
     ] = None
     unk: Annotated[str | None, option(_METAVAR, "The unknown token.")] = None
     bos: Annotated[str | None, option(_METAVAR, "The begin-of-sentence token.")] = None
@@ -118,12 +118,12 @@ class NamedTokens:
     pad: Annotated[str | None, option(_METAVAR, "The padding token.")] = None
 
     def ids(self) -> dict[str, dict[str, int | None]]:
-        """Return the options of volt.read_vocabulary."""
+        """Return the arguments of volt.read_vocabulary."""
         result: dict[str, dict[str, int | None]] = {}
         for name, value in vars(self).items():
             for token, number in map(token_and_id, [value] if isinstance(value, str) else value or ()):
                 if result.setdefault(name, {}).setdefault(token, number) != number:
-                    raise ConfigError(f"--{name} {quoted(token)} is given twice, with two ids; remove one")
+                    raise ConfigError(f"--{name} {quoted(token)} has two different ids; remove one")
         return result
 
 
@@ -140,13 +140,13 @@ def token_and_id(argument: str) -> tuple[str, int | None]:
 
 
 def import_(
-    path: Annotated[Path, argument("PATH", "A file, or a folder for huggingface.", callback=readable(VocabularyError))],
+    path: Annotated[Path, argument("PATH", "A file; for huggingface, a folder.", callback=readable(VocabularyError))],
     out: Annotated[Path, option("FILE", "Where to write the vocabulary, or - for stdout.", "-o", "--output")],
     named: NamedTokens,
     checking: CheckOptions,
     format: Annotated[
         str,
-        option("FORMAT", "Its format; default: detected from the content.", "--from", words=FORMATS),
+        option("FORMAT", "Format of PATH; default: detected from the content.", "--from", words=FORMATS),
     ] = "",
     merges: Annotated[
         Path | None,
@@ -179,7 +179,7 @@ def import_(
             say_written(out, f"{vocabulary.size:,} tokens, {len(vocabulary.merges):,} merges")
         if checking.check:
             if vocabulary.provenance.get("pattern") == "assumed" and not quiet:
-                say("note: --check: the library used the pattern that VOLT assumed; name the real one with --pattern")
+                say("note: --check: the library used a pattern that VOLT assumed; give the real one with --pattern")
             agreement = check_import(vocabulary, place, format or format_of(place), lines, pattern=pattern)
             print_agreement(agreement, out)
 
@@ -192,18 +192,18 @@ def export(
     to: Annotated[str, option("FORMAT", f"{', '.join(FORMATS)}.", "--to", words=FORMATS)],
     out: Annotated[Path, option("PLACE", "The file or folder to write, or - for stdout.", "-o", "--output")],
     checking: CheckOptions,
-    closed: Annotated[bool, flag("Keep scaffolding as tokens.", "--closed")] = False,
+    closed: Annotated[bool, flag("Keep intermediate results of merges as tokens.", "--closed")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Write a vocabulary for another library.
 
-    Reports on stderr what the format cannot carry, or does differently.
+    Reports on stderr what the format cannot store, and what the library does differently.
     """
     from volt.formats.check import check as compare_with_library
     from volt.formats.registry import files_written, write_vocabulary
 
     if is_stdout(out) and to in WRITE_SEVERAL:
-        raise ConfigError(f"-o -: {to} is more than one file, but stdout takes only one; name a file or folder")
+        raise ConfigError(f"-o -: {to} writes more than one file, but stdout takes only one; name a file or folder")
     checking.refuse(to)
     texts = checking.text or ()
     outputs = [out] if is_stdout(out) else files_written(out, to=to)
@@ -224,10 +224,9 @@ def export(
 
 
 def _closed(vocabulary: Vocabulary, to: str, *, quiet: bool) -> Vocabulary:
-    """Return the vocabulary with scaffolding as tokens."""
     from volt.formats.registry import closing_order
 
     closed = vocabulary.closed(order=closing_order(to))
     if closed.tokens[: vocabulary.size] != vocabulary.tokens and not quiet:
-        say(f"note: {to} orders tokens by merges, so --closed changes ids; import the file to have them")
+        say(f"note: {to} orders tokens by merges, so --closed changes ids; to use the new ids, import the file")
     return closed

@@ -16,35 +16,35 @@ if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
 
 Spell = Callable[[str], str]
-MOST_OF_VALUE = 1000  # characters of an entry of the provenance, or of a setting
+MOST_OF_VALUE = 1000  # characters that are shown of an entry of the provenance, or of a setting
 _RUN = re.compile(r"(.)\1{7,}", re.DOTALL)  # of one character
-UNREACHED = {  # the reasons of volt.encode.reachable, in words
-    "merges": "lost in merging",
+UNREACHED = {  # reason in volt.encode.reachable → its description
+    "merges": "never the result of merging",
     "normalizer": "changed by the normalizer",
     "user tokens": "hidden by user tokens",
-    "pretokenizer": "whole in no pre-token",
-    "undecided": "in no text that was tried",
+    "pretokenizer": "never within one pre-token",
+    "undecided": "not produced by any text that was tried",
 }
 
 
 def inspect(
     model: Model,
-    text: Annotated[list[str] | None, argument("TEXT", "Text to cut.")] = None,
-    n: Annotated[int, option("N", "How many tokens to list.", "-n")] = 10,
+    text: Annotated[list[str] | None, argument("TEXT", "Text to split.")] = None,
+    n: Annotated[int, option("N", "Number of tokens to list.", "-n")] = 10,
     pattern: Pattern = None,
     as_json: Json = False,
 ) -> None:
-    """Show what is in a vocabulary, and how it splits a text.
+    """Show what a vocabulary contains, and how it splits a text.
 
     Prints sizes, settings, provenance, the most frequent and the longest tokens, and tokens that no text can produce.
     """
     from volt.display import LabelledText
 
     if n < 0:
-        raise ConfigError(f"-n {n}: give how many tokens to list, 0 or more")
+        raise ConfigError(f"-n {n}: give 0 or more tokens to list")
     line = " ".join(text or [])
     if not line.isprintable() and any("\ud800" <= character <= "\udfff" for character in line):
-        raise ConfigError("TEXT is not UTF-8; convert it, as iconv does")
+        raise ConfigError("TEXT is not UTF-8; convert it, for example with iconv")
     with loading():
         vocabulary = load_model(model, pattern=pattern)
     prepare_kernels(Phases(), "words")
@@ -82,7 +82,7 @@ def _data(model: Path, vocabulary: Vocabulary, line: str, n: int) -> dict[str, A
 
 
 def _readable(token: str) -> str:
-    """Return a token of bytes as text, with long runs of one character counted.
+    """Return a token of bytes as text, long runs of a character as its count.
 
     >>> print(_readable("ĠlowÃ"), _readable("Ġ" * 81 + "x"))
     ␣low<0xC3> ␣×81x

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # signal imports more, and Ctrl-C would print a traceback meanwhile
+import _signal  # type: ignore[import-not-found]  # importing signal takes longer, and Ctrl-C would print a traceback
 import os
 
 TYPE_CHECKING = False  # type checkers understand it without an import

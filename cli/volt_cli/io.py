@@ -37,7 +37,7 @@ def is_stdout(place: str | Path | None) -> bool:
         return place is not None
     try:
         return follow(place).descriptor == 1
-    except (OSError, ValueError):  # reported where it is written to
+    except (OSError, ValueError):  # reported when something is written to the place
         return False
 
 
@@ -57,9 +57,7 @@ def check_place(place: Path) -> None:
 def check_places(
     outputs: Iterable[str | Path | None], inputs: Iterable[str | Path | None] = (), *, model: Path | None = None
 ) -> None:
-    """Raise ConfigError if an output is one of the inputs, a file of the model, or another output; "-" is stdout or
-    stdin.
-    """
+    """Raise ConfigError if an output is an input, a file of the model, or another output. "-" is stdout or stdin."""
     from volt.files.atomic import STDOUT, check_distinct
     from volt.formats.registry import files_read
 
@@ -82,7 +80,7 @@ def check_outputs(
 
 @contextmanager
 def written(place: Path) -> Iterator[Path]:
-    """Yield the path to write to; for stdout, that of a temporary file."""
+    """Yield the path to write to; for stdout, the path of a temporary file."""
     if not is_stdout(place):
         yield place
         return
@@ -118,7 +116,7 @@ def save(vocabulary: Vocabulary, place: Path) -> None:
 
 
 def count_text(files: list[str], phases: Phases, **options: Any) -> WordCounts:
-    """Count the words of files, with a progress bar. options: of `count_words`"""
+    """Count the words of files, with a progress bar. options: arguments of `count_words`"""
     from volt.count.corpus import count_words
 
     with phases.phase("count", unit="B") as advance:
@@ -140,7 +138,7 @@ def say_written(place: Path, what: str = "") -> None:
     say(f"wrote {'stdout' if is_stdout(place) else shown_path(place)}{what and f': {what}'}")
 
 
-BLOCK_SIZE = 1 << 20  # bytes, at most, of text whose lines are decoded at once
+BLOCK_SIZE = 1 << 20  # maximum bytes of text that is decoded at once
 
 
 def text_blocks(files: list[str], *, errors: Errors, max_line: int | None, wait: Wait | None = None) -> Iterator[Block]:
@@ -159,12 +157,12 @@ def read_lines(files: list[str], **reading: Any) -> Iterator[list[str]]:
 
 
 def waiting_for(place: str | Path) -> Wait:
-    """Return the function that waits for input; it stops when the reader of stdout ends."""
+    """Return a function that waits for input, until the reader of stdout ends."""
     from volt.files.blocks import is_ready
 
     try:
         return partial(is_ready, outlet=sys.stdout.fileno()) if is_stdout(place) else is_ready
-    except OSError:  # what stands in for stdout is no file
+    except OSError:  # the replacement of stdout is not a file
         return is_ready
 
 
@@ -181,7 +179,7 @@ def open_output(place: Path) -> AbstractContextManager[BinaryIO]:
 
 
 def write_each(file: BinaryIO, texts: Iterable[bytes]) -> None:
-    """Write texts, each of them before the next is computed."""
+    """Write each text before the next text is computed."""
     for text in texts:
         file.write(text)
         file.flush()
@@ -190,10 +188,10 @@ def write_each(file: BinaryIO, texts: Iterable[bytes]) -> None:
 def load_model(
     path: Path, *, texts: Collection[str] = (), pattern: str | None = None, option: str = "-m"
 ) -> Vocabulary:
-    """Return the vocabulary in a file of any format; report on stderr what the file lacks.
+    """Load a vocabulary of any format; report on stderr what the file lacks.
 
-    texts: other inputs; stdin can be only one.  pattern: splits text, if the file lacks a pattern
-    option: what names the file
+    texts: the other inputs, to check for stdin.  pattern: the pattern that splits text, if the file has none
+    option: the option that names the file
     """
     if str(path) == "-" and "-" in texts:
         raise ConfigError(f"{option} -: stdin cannot be both the vocabulary and the text; name a file for one of them")
@@ -207,14 +205,14 @@ def load_model(
 
 
 def say_losses(path: Path, vocabulary: Vocabulary) -> None:
-    """Print what a foreign file lacks, one a line."""
+    """Print what a file of another library lacks, one note per line."""
     for loss in vocabulary.provenance.get("lost", ()):
         say(f"note: {name_of(path) or path}: {loss}")
 
 
 @contextmanager
 def read_once(path: Path) -> Iterator[Path]:
-    """Yield a path that can be read twice; for stdin, a pipe or a URL, that of a copy."""
+    """Yield a path that can be read twice; for stdin, a pipe or a URL, the path of a copy."""
     from volt.files.small_files import is_pipe
     from volt.files.temporary import scratch_folder
 

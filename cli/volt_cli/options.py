@@ -1,7 +1,7 @@
 """Options that several commands share, and groups of options.
 
-A group of options is a frozen dataclass, taken as one parameter; typer accepts none, so `expanded` replaces it by its
-fields.
+A group of options is a frozen dataclass that a command takes as one parameter. typer does not accept such parameters,
+so `expanded` replaces each group by its fields.
 
 >>> from dataclasses import dataclass
 >>> @dataclass(frozen=True)
@@ -48,7 +48,7 @@ Command = Callable[..., None]
 
 
 def expanded(command: Command) -> Command:
-    """Return a command with a parameter for each field of its option groups, which may contain groups."""
+    """Return the command with one parameter per field of its option groups; groups may contain groups."""
 
     @wraps(command)
     def run(**values: Any) -> None:
@@ -63,7 +63,6 @@ _hints = cache(partial(get_type_hints, include_extras=True))
 
 
 def _called(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
-    """Call a command, or create an option group."""
     hints = _hints(function)
     names = signature(function).parameters
     return function(
@@ -94,7 +93,7 @@ _OPTIONS = {
 
 
 def as_option(argument: str, value: object) -> str:
-    """Return an argument of the library as the command line takes it.
+    """Return the command-line option for an argument of the library.
 
     >>> as_option("errors", "replace"), as_option("keep_atoms", False), as_option("accept", ["data", "weights"])
     ('--encoding-errors replace', '--drop-atoms', '--accept data --accept weights')
@@ -106,7 +105,7 @@ def as_option(argument: str, value: object) -> str:
 
 
 def with_options(message: str) -> str:
-    """Return the library's advice in words of the command line, where it is not a hint."""
+    """Replace the library's advice in a message by command-line options; `as_option` does this for hints."""
     for advice, option in (
         ("export it closed", "add --closed"),
         ("requires a file of merges", "requires --merges FILE"),
@@ -122,18 +121,18 @@ def with_options(message: str) -> str:
     return message
 
 
-MOST_WORKERS = 256  # volt.files.threads.MOST_WORKERS, which would load numpy
-MOST_ASKED = 10**9  # merges: volt.learn.bpe.MOST_ASKED, which would load numpy
+MOST_WORKERS = 256  # equals volt.files.threads.MOST_WORKERS, whose import would load numpy
+MOST_ASKED = 10**9  # merges; equals volt.learn.bpe.MOST_ASKED, whose import would load numpy
 FORMATS = tuple(registry.FORMATS)
 NORMALIZERS = ("none", "nfc", "nfkc", "lowercase", "nfc+lowercase", "nfkc+lowercase")
 PATTERNS = ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "qwen3.5", "tekken", "deepseek3", "kimi2")
 PRETOKENIZERS = ("whitespace", "unicode", "gpt2", "metaspace")
-# volt.choose.rules.rules() and scaling, which would load numpy
+# the names of volt.choose.rules.rules(), and scaling; importing that module would load numpy
 RULES = ("balanced", "utility", "median500", "knee", "f95", "muv", "renyi", "tokens", "scaling")
 
 
 def option(metavar: str, help: str, *names: str, words: Sequence[str] = (), **others: Any) -> Any:
-    """Return an option; its default name is the parameter's. words: what a shell completes"""
+    """Return an option; its default name is the parameter's. words: values that the shell completes"""
     if words:
         others["autocompletion"] = lambda incomplete: [word for word in words if word.startswith(incomplete)]
     return typer.Option(*names, metavar=metavar, help=help, **others)
@@ -148,10 +147,10 @@ def argument(metavar: str, help: str, **others: Any) -> Any:
 
 
 def readable(kind: type[VoltError]) -> Callable[[Path | None], Path | None]:
-    """Return the callback of an option; it raises an error of this kind if its file cannot be read."""
+    """Return an option's callback, which raises an error of class `kind` if the option's file cannot be read."""
 
     def checked(path: Path | None) -> Path | None:
-        is_name = kind is VocabularyError and os.path.isfile(f"{path}.model")  # of sentencepiece, without .model
+        is_name = kind is VocabularyError and os.path.isfile(f"{path}.model")  # sentencepiece, without .model
         if path and not is_name:
             check_readable(path, kind=kind)
         return path and Path(plain_path(str(path)))
@@ -160,7 +159,7 @@ def readable(kind: type[VoltError]) -> Callable[[Path | None], Path | None]:
 
 
 def input_paths(texts: list[str] | None) -> list[str]:
-    """Return the paths of files, globs and folders; default: stdin. Raises CorpusError if one is unreadable."""
+    """Expand files, globs and folders to paths; default: stdin. Raises CorpusError if a path is unreadable."""
     paths = expand(texts or ["-"])
     for path in paths:
         check_readable(path, kind=CorpusError)
@@ -175,7 +174,7 @@ Model = Annotated[
     Path,
     option(
         "MODEL",
-        "The vocabulary: a file of VOLT or of another library, or - for stdin.",
+        "The vocabulary: a file in VOLT's or another library's format, or - for stdin.",
         "-m",
         "--model",
         callback=readable(VocabularyError),
@@ -185,7 +184,7 @@ Pattern = Annotated[
     str | None,
     option(
         "PATTERN",
-        "Pattern that splits text into words, if the file lacks one (tiktoken): cl100k, llama3, … or a regex.",
+        "Pattern that splits text into words, if MODEL has no pattern (tiktoken): cl100k, llama3, … or a regex.",
         words=PATTERNS,
     ),
 ]
@@ -199,33 +198,33 @@ Files = Annotated[
         show_default=False,
     ),
 ]
-Json = Annotated[bool, flag("Print JSON on stdout instead.", "--json")]
+Json = Annotated[bool, flag("Print JSON on stdout instead of text.", "--json")]
 Quiet = Annotated[bool, flag("Print errors only.", "-q", "--quiet")]
 EncodingErrors = Annotated[
     Literal["strict", "replace", "skip"],
-    option("HOW", "Lines that are not UTF-8: strict stops, replace fixes, skip drops them."),
+    option("HOW", "Lines that are not UTF-8: strict stops, replace inserts U+FFFD, skip drops them."),
 ]
 MaxLine = Annotated[
     int | None,
     option(
         "BYTES",
-        "Longest line that is read, such as 1G; 0 or none: any. Default: 64M.",
+        "Maximum length of a line, such as 1G; 0 or none: no limit. Default: 64M.",
         parser=lambda text: parse_max_line(str(text), "--max-line"),
         show_default=False,
     ),
 ]
-Separator = Annotated[str | None, option("MARK", "Mark of pieces that do not end a word, such as subword-nmt's @@.")]
+Separator = Annotated[str | None, option("MARK", "Mark after pieces that do not end a word, such as subword-nmt's @@.")]
 Select = Annotated[str, option("RULE", f"Rule that picks the size: {', '.join(RULES)}, fixed:N.", words=RULES)]
 Config = Annotated[
     Path, argument("CONFIG", "A YAML file; `volt stream schema` documents every key.", callback=readable(ConfigError))
 ]
 Trust = Annotated[bool, flag("Run the Python files that the configuration names.", "--trust")]
-Seed = Annotated[int | None, option("N", "Instead of the configuration's.", min=0)]
+Seed = Annotated[int | None, option("N", "Seed that replaces the configuration's.", min=0)]
 Workers = Annotated[
-    int | None, option("N", "Workers that compute ahead; the output is the same.", min=0, max=MOST_WORKERS)
+    int | None, option("N", "Workers that compute ahead; any number gives the same output.", min=0, max=MOST_WORKERS)
 ]
-Rank = Annotated[int | None, option("N", "This process's number; default: from torchrun, MPI or Slurm.")]
-World = Annotated[int | None, option("N", "Number of processes that share the stream; default: as for --rank.")]
+Rank = Annotated[int | None, option("N", "This process's number, from 0; default: set by torchrun, MPI or Slurm.")]
+World = Annotated[int | None, option("N", "Number of processes that share the stream; default: set as for --rank.")]
 
 
 def checked_separator(mark: str | None) -> str:
@@ -256,20 +255,20 @@ class ModelAndText(Reading):
 class SizeOptions:
     PANEL = "Sizes"
 
-    sizes: Annotated[str, option("START:STOP:STEP", "Further sizes to measure; default: about twenty.")] = ""
+    sizes: Annotated[str, option("START:STOP:STEP", "Sizes to measure besides the picks; default: about 20.")] = ""
     select: Select = "balanced"
-    multiple_of: Annotated[int, option("N", "Round the number of ids up to a multiple, such as 64.", min=1)] = 1
+    multiple_of: Annotated[int, option("N", "Round the number of ids up to a multiple of N, such as 64.", min=1)] = 1
 
 
 @dataclass(frozen=True)
 class ModelOptions:
     PANEL = "Language model"
 
-    model_params: Annotated[float | None, option("N", "Its parameters without the embedding, such as 1.2e9.")] = None
-    model_width: Annotated[int | None, option("N", "Its width d, such as 2048.")] = None
+    model_params: Annotated[float | None, option("N", "Parameters except the embedding's, such as 1.2e9.")] = None
+    model_width: Annotated[int | None, option("N", "Width d of the model, such as 2048.")] = None
 
     def model(self, rule: str) -> LanguageModel | None:
-        """Return the model, if there is one. Raises ConfigError if the rule needs one."""
+        """Return the language model, if any. Raises ConfigError if it is incomplete, or if `rule` needs one."""
         from volt.choose.rules import SCALING
         from volt.choose.scaling_law import LanguageModel
 
@@ -279,7 +278,7 @@ class ModelOptions:
             return None
         if self.model_params is None or self.model_width is None:
             missing = "--model-params" if self.model_params is None else "--model-width"
-            raise ConfigError(f"{missing} is missing: a language model is given by --model-params and --model-width")
+            raise ConfigError(f"{missing} is missing: a language model needs both --model-params and --model-width")
         return LanguageModel(self.model_params, self.model_width)
 
 
@@ -287,30 +286,30 @@ class ModelOptions:
 class CountOptions(Reading):
     PANEL = "Reading and counting"
 
-    normalizer: Annotated[str, option("NAME", f"{', '.join(NORMALIZERS)}.", words=NORMALIZERS)] = "none"
+    normalizer: Annotated[str, option("NAME", f"Normalisation: {', '.join(NORMALIZERS)}.", words=NORMALIZERS)] = "none"
     pretokenizer: Annotated[
         str,
-        option("NAME", "whitespace, unicode, gpt2, metaspace or regex:PATTERN.", words=PRETOKENIZERS),
+        option("NAME", "Split by whitespace, unicode, gpt2, metaspace or regex:PATTERN.", words=PRETOKENIZERS),
     ] = "whitespace"
     pattern: Annotated[
         str | None,
         option(
             "PATTERN",
-            "Split as a published tokenizer does, such as cl100k or llama3, or by your own regex.",
+            "Split words as a published tokenizer (cl100k, llama3, …) does, or by your own regex.",
             words=PATTERNS,
         ),
     ] = None
     level: Annotated[
         Literal["characters", "bytes"],
-        option("WHAT", "characters or bytes: what is merged. Bytes are split as in GPT-2, or by --pattern."),
+        option("WHAT", "Merge characters or bytes. For bytes, words are split as in GPT-2, or by --pattern."),
     ] = "characters"
     fields: Annotated[str, option("N,N", "Columns of tab-separated text, counted from 1: 2 or 1,2.")] = ""
     column: Annotated[str, option("NAME", "Text column of .jsonl or .parquet files.")] = ""
     word_counts: Annotated[bool, flag("The corpus is a table: word, count.", "--word-counts")] = False
-    min_count: Annotated[int, option("N", "Drop words that occur less often.", min=1)] = 1
+    min_count: Annotated[int, option("N", "Drop words that occur less than N times.", min=1)] = 1
 
     def cut(self) -> PreTokenizer:
-        """Return how text is split into words."""
+        """Return the pre-tokenizer that the options define."""
         from volt.text.pretokenizer import PreTokenizer
 
         if self.pattern is not None:
@@ -331,42 +330,41 @@ class CandidateOptions:
     candidates: Annotated[
         str,
         option(
-            "N|FILE", "Merges to learn, or a file of them: subword-nmt codes, sentencepiece .model; default: enough."
+            "N|FILE", "Number of merges to learn, or a file of merges (codes, .model); default: enough for the pick."
         ),
     ] = ""
     marker: Annotated[
         Literal["suffix", "prefix", "none"] | None,
-        option("KIND", "suffix: </w> after a word; prefix: ▁ before a word; none; default: as the words need."),
+        option("KIND", "suffix: </w> after a word; prefix: ▁ before a word; none; default: depends on the words."),
     ] = None
     min_pair_count: Annotated[
-        int, option("N", "Least count of a pair to merge; with --parity: in one source.", min=1)
+        int, option("N", "Minimum count of a pair to merge; with --parity, in the source that chooses.", min=1)
     ] = 2
 
     extend: Annotated[
         Path | None,
         option(
             "MODEL",
-            "A vocabulary that grows: its tokens and ids stay, and merges are learned after its own.",
+            "Vocabulary to extend: it keeps its tokens and ids, and new merges follow its own.",
             callback=readable(VocabularyError),
         ),
     ] = None
     new_atoms: Annotated[
         Literal["add", "leave"] | None,
-        option("HOW", "With --extend: add or leave characters MODEL lacks; default: add, unless bytes spell them."),
+        option("HOW", "With --extend: add or omit characters that MODEL lacks; default: add, unless bytes spell them."),
     ] = None
     coverage: Annotated[
         float,
-        option("SHARE", "Keep the most frequent characters that make up this share, such as 0.9995."),
+        option("SHARE", "Keep the most frequent characters, up to this share of the text, such as 0.9995."),
     ] = 1.0
 
     @property
     def file(self) -> str | None:
-        """The file of merges, if they are not learned."""
+        """The file of merges, or None if merges are learned."""
         return None if not self.candidates or is_number(self.candidates) else self.candidates
 
     @property
     def n_merges(self) -> int | None:
-        """The number of merges to learn, if given."""
         if not self.candidates or self.file:
             return None
         number = self.candidates.lstrip("+")
@@ -379,7 +377,7 @@ class CandidateOptions:
 class SpecialOptions:
     PANEL = "Special tokens"
 
-    special: Annotated[list[str] | None, option("TOKEN", "A token never split; may repeat.", "--special")] = None
+    special: Annotated[list[str] | None, option("TOKEN", "A token never split; may be repeated.", "--special")] = None
     unk: Annotated[str, option("TOKEN", "Spelling of the unknown token.")] = "<unk>"
     bos: Annotated[str, option("TOKEN", "Spelling of the begin-of-sentence token.")] = "<s>"
     eos: Annotated[str, option("TOKEN", "Spelling of the end-of-sentence token.")] = "</s>"
@@ -396,16 +394,16 @@ class SpecialOptions:
 class TransportOptions:
     PANEL = "Transport"
 
-    length: Annotated[Literal["type", "occurrence"], option("OVER", "Eq. 2 averages over each type or occurrence.")] = (
+    length: Annotated[Literal["type", "occurrence"], option("OVER", "Eq. 2 averages over types or occurrences.")] = (
         "type"
     )
     mass: Annotated[
-        Literal["tokens", "characters"], option("OF", "Token marginals are shares of tokens or characters.")
+        Literal["tokens", "characters"], option("OF", "Marginal of tokens: shares of pieces or of characters.")
     ] = "tokens"
     epsilon: Annotated[float, option("X", "Entropy regularisation ε.")] = 1.0
-    row_tau: Annotated[float, option("X", "Hardness τ of the character marginal; 1 is hard.")] = 1.0
-    column_tau: Annotated[float, option("X", "Hardness τ of the token marginal; 1 is hard.")] = 0.5
-    min_share: Annotated[float, option("X", "Least transported share that keeps a token; 0 keeps all.")] = 0.001
+    row_tau: Annotated[float, option("X", "Hardness τ of the character marginal; 1 enforces it.")] = 1.0
+    column_tau: Annotated[float, option("X", "Hardness τ of the token marginal; 1 enforces it.")] = 0.5
+    min_share: Annotated[float, option("X", "Drop tokens that get less than this share of their mass.")] = 0.001
     solver: Annotated[Literal["sinkhorn", "pot"], option("NAME", "Solver: sinkhorn or pot.")] = "sinkhorn"
     max_iters: Annotated[int, option("N", "Maximum number of iterations per transport.")] = 1_000
 

@@ -1,7 +1,7 @@
 """Signals and standard streams of the process.
 
 SIGTERM and SIGHUP end a command as Ctrl-C does. Standard streams that were closed at the start are replaced, because
-the next file opened would take their number.
+otherwise the next opened file would get their number.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from types import FrameType
 
 from volt_cli.interrupts import end_in_silence
 
-_MODES = (os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)  # the first two so that using what was closed fails, in words
+_MODES = (os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)  # the first two fail when used, with a message
 
 
 def prepare_standard_files() -> None:
@@ -58,10 +58,10 @@ class Ended(SystemExit):
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Raise Ended in the block on either signal, unless it is ignored, as under nohup."""
+    """Raise Ended in the block on SIGTERM or SIGHUP, unless the signal is ignored, as under nohup."""
     default = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
     if threading.current_thread() is not threading.main_thread():
-        default = []  # only the main thread may say what signals do
+        default = []  # only the main thread may set signal handlers
     handlers: dict[int, Callable[[int, FrameType | None], object]] = dict.fromkeys(default, _end)
     if signal.getsignal(signal.SIGINT) is end_in_silence:
         handlers[signal.SIGINT] = signal.default_int_handler

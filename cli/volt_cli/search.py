@@ -1,6 +1,6 @@
 """`volt search`: a corpus → its vocabulary.
 
-Without `-o`, only a vocabulary from the same corpus is replaced: one of the same words, lines or bytes.
+Without `-o`, a file is replaced only if it comes from the same corpus: equal words, or as many lines and bytes.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ if TYPE_CHECKING:
 
 
 _FINGERPRINT = re.compile(r"\|corpus:([0-9a-f]+)\|")
-_REMEDY = "name a place with -o, or replace it with --force"
+_REMEDY = "choose another file with -o, or replace it with --force"
 
 
 def replaceable(place: Path) -> dict[str, Any]:
-    """Return the provenance of a vocabulary, if it exists. Raises ConfigError unless `volt search` wrote it."""
+    """Return the provenance of the vocabulary, if it exists. Raises ConfigError if `volt search` did not write it."""
     from volt.vocabulary import Vocabulary
 
     if not place.is_file():
@@ -83,10 +83,9 @@ def replaceable(place: Path) -> dict[str, Any]:
 
 
 def _refuse_other(place: Path, provenance: Mapping[str, Any], counts: WordCounts) -> None:
-    """Raise ConfigError if the provenance is of another corpus."""
     fingerprint = _FINGERPRINT.search(provenance.get("signature", ""))
     same_words = fingerprint is not None and fingerprint[1] == counts.fingerprint
-    same_size = counts.n_bad_lines > 0 or counts.n_bytes == provenance.get("bytes")  # replaced lines have other bytes
+    same_size = counts.n_bad_lines > 0 or counts.n_bytes == provenance.get("bytes")  # repairs change the bytes
     if provenance and not same_words and not (same_size and counts.n_lines == provenance.get("lines")):
         raise ConfigError(
             f"{place}: exists, but was made from another corpus ({provenance.get('words', '?')} words; "
@@ -116,9 +115,9 @@ def search(
     engine: EngineOptions,
     out: Annotated[
         Path | None,
-        option("FILE", "Where to write; default: CORPUS.volt, here. With --per-source a folder.", "-o", "--output"),
+        option("FILE", "Where to write; default: ./CORPUS.volt. With --per-source: a folder.", "-o", "--output"),
     ] = None,
-    force: Annotated[bool, flag("Without -o: replace a CORPUS.volt that is of another corpus.", "--force")] = False,
+    force: Annotated[bool, flag("Without -o: replace a CORPUS.volt of another corpus.", "--force")] = False,
     every: Annotated[
         bool, flag("Print all measured sizes instead of ten, and the result of each transport.", "--all")
     ] = False,
@@ -128,8 +127,8 @@ def search(
     """Find the vocabulary that a corpus deserves.
 
     Counts words, learns merge candidates, solves a transport problem per size, picks a size, and writes the vocabulary.
-    Prints the size, why and how sure that is, ten of the measured sizes, and what every rule would pick. With
-    --extend, a vocabulary grows: its ids stay, and new tokens follow them.
+    Prints the size, the reason, how certain it is, ten of the measured sizes, and what every rule would pick. With
+    --extend, an existing vocabulary keeps its ids, and new tokens follow.
     """
     from volt.count.file_arguments import named_files
     from volt.files.paths import check_readable
@@ -154,7 +153,7 @@ def search(
 
     bounds.budget()
     if sum(file.path == "-" for file in named.values()) > 1 or corpus.count("-") > 1:
-        raise ConfigError("stdin, -, can be read only once; write its lines to a file, and name columns of that")
+        raise ConfigError("stdin (-) can be read only once; save it as a file, and name columns of the file")
     check_alone(learning, counting, special, naming)
     naming.check(named, learning.file, word_counts=counting.word_counts, coverage=learning.coverage)
     if bounds.approximate and engine.is_ray:
@@ -170,7 +169,7 @@ def search(
     parse_rule(sizing.select)
     model = modelling.model(sizing.select)
     if checked_share(learning.coverage, is_bytes=counting.cut().is_bytes) < 1 and learning.file:
-        raise ConfigError("--coverage works only when merges are learned, not with a file of merges; remove one")
+        raise ConfigError("--coverage works only when merges are learned; remove it, or the file of --candidates")
     check_one_for_stdout(json=as_json, output=any(map(is_stdout, targets.values())))
     check_places(targets.values(), [*chain.from_iterable(files.values()), learning.file], model=learning.extend)
     is_to_make = naming.per_source and out and url_of(out) is None and not out.exists()
@@ -289,7 +288,6 @@ def _candidates(
     counts: WordCounts, requested: CandidateOptions, model: LanguageModel | None, phases: Phases,
     learn: Callable[..., Candidates],
 ) -> Candidates:  # fmt: skip
-    """Return learned merges, or those of a file."""
     from volt.choose.learning import learned_until_decided
 
     if requested.file:
@@ -301,7 +299,7 @@ def _candidates(
     if result.n_merges < requested.n_merges:
         say(
             f"note: --candidates {requested.n_merges}: this corpus gives only {counted(result.n_merges, 'merge')} "
-            f"whose pair occurs {counted(requested.min_pair_count, 'time')}; all of them are taken"
+            f"whose pair occurs {counted(requested.min_pair_count, 'time')}; all of these are used"
         )
     return result
 
@@ -318,8 +316,7 @@ def _replayed(counts: WordCounts, requested: CandidateOptions, phases: Phases) -
         if merges.spells_bytes:
             units, other, remedy = "bytes", "characters", "search with"
         raise CandidateError(
-            f"{requested.candidates}: its merges are over {units}, but words are counted in {other}; "
-            f"{remedy} --level bytes"
+            f"{requested.candidates}: its merges join {units}, but words are counted in {other}; {remedy} --level bytes"
         )
     with phases.phase("replay", total=counts.n_words, unit="words") as advance:
         return replay_bpe(counts, merges.pairs, marker=requested.marker or merges.marker, report=advance)

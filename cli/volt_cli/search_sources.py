@@ -1,4 +1,4 @@
-"""Options of named sources (weights, parity, a vocabulary for each), and those that --extend excludes."""
+"""Options of named sources (weights, parity, one vocabulary per source); options that --extend excludes."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 MOST_OF_COLUMN = 24  # characters that a warning shows
-MOST_OF_NAME = 100  # characters of a name that is put together
+MOST_OF_NAME = 100  # characters of a file name joined from sources' names
 
 
 @dataclass(frozen=True)
 class NamedSourceOptions:
     PANEL = "Named sources"
 
-    temperature: Annotated[float, option("T", "Rescale sources' totals n to n^(1/T); above 1 helps small ones.")] = 1.0
+    temperature: Annotated[float, option("T", "Rescale sources' totals n to n^(1/T); T > 1 helps small ones.")] = 1.0
     parity: Annotated[bool, flag("Let the source that is compressed worst choose each merge.", "--parity")] = False
     parity_unit: Annotated[
         Literal["character", "byte", "line"] | None,
@@ -43,18 +43,17 @@ class NamedSourceOptions:
 
     @property
     def unit(self) -> Literal["character", "byte", "line"]:
-        """The unit that parity compares."""
         return self.parity_unit or "character"
 
     @property
     def first_option(self) -> str:
-        """The first option in use; empty for none."""
+        """The first option that is set, or "" for none."""
         return next(_options_set(self), "")
 
     def check(
         self, names: Collection[str], candidates: str | None, *, word_counts: bool, coverage: float = 1.0
     ) -> None:
-        """Raise ConfigError if options contradict each other. candidates: the file of merges, if they are not learned
+        """Raise ConfigError if options contradict each other. candidates: the file of merges, if any
 
         >>> NamedSourceOptions(parity=True).check({}, None, word_counts=False)
         Traceback (most recent call last):
@@ -62,7 +61,7 @@ class NamedSourceOptions:
         volt.errors.ConfigError: --parity needs named sources; write NAME=FILE for each text, as en=a.gz
         """
         if not self.temperature >= 1:
-            raise ConfigError(f"--temperature {self.temperature:g}: give 1 or more; 1 takes the texts as they are")
+            raise ConfigError(f"--temperature {self.temperature:g}: give 1 or more; 1 leaves the totals unchanged")
         if self.first_option and not names:
             raise ConfigError(f"{self.first_option} needs named sources; write NAME=FILE for each text, as en=a.gz")
         if self.parity_unit and not self.parity:
@@ -72,17 +71,17 @@ class NamedSourceOptions:
         if self.parity and coverage != 1:
             raise ConfigError("--parity keeps all characters; remove --coverage or --parity")
         if self.parity and len(names) < 2:
-            raise ConfigError(f"--parity is between sources, but there is only {next(iter(names))!r}; name two or more")
+            raise ConfigError(f"--parity compares sources, but there is only {next(iter(names))!r}; name two or more")
         if self.parity and candidates:
             raise ConfigError(
-                f"--parity learns merges, but --candidates {shown_path(candidates)} contains learned ones; remove one"
+                f"--parity learns merges, but --candidates {shown_path(candidates)} already contains merges; remove one"
             )
         if self.parity and self.unit == "line" and word_counts:
-            raise ConfigError("--parity-unit line: tables of words have no lines of text; count characters or bytes")
+            raise ConfigError("--parity-unit line: a table of words has no lines of text; choose character or byte")
 
     @property
     def jobs(self) -> tuple[Job, ...]:
-        """The compiled loops that parity also needs."""
+        """The additional compiled loops that parity needs."""
         return ("parity", "replay") if self.parity else ()
 
     def learner(
@@ -105,7 +104,7 @@ class NamedSourceOptions:
         return partial(learn_bpe, counts, coverage=learning.coverage, marker=marker, min_pair_count=least)
 
     def warn(self, sources: Iterable[Iterable[str]]) -> None:
-        """Print what may mislead. sources: files of each source without a named column"""
+        """Warn of options that may mislead. sources: the files of each source that has no column"""
         from volt.count.column_texts import first_columns
 
         for files in sources:
@@ -113,13 +112,13 @@ class NamedSourceOptions:
             if path is not None and (columns := first_columns(path)):
                 texts = ", ".join(f"{n} {shown(text, MOST_OF_COLUMN)!r}" for n, text in enumerate(columns, 1))
                 warn(
-                    f"{shown_path(path)}: its lines have columns, and all are counted: {texts}; "
-                    "write NAME=FILE:N, or --fields N, for one"
+                    f"{shown_path(path)}: its lines have several columns, and all are counted: {texts}; "
+                    "write NAME=FILE:N, or --fields N, to count one column"
                 )
         if self.parity_unit == "byte":
             warn(
                 "bytes per character differ between scripts (1 in Latin, 3 in Devanagari), so pieces per byte mislead "
-                "across them; --parity-unit character, or line for translations, is safer"
+                "for several scripts; use --parity-unit character, or line for translations"
             )
 
 
@@ -131,13 +130,13 @@ def joint_output(names: Iterable[str]) -> Path:
 def outputs_of(names: Iterable[str], folder: Path | None) -> dict[str, Path]:
     """Return each source's output. Raises ConfigError if `folder` is not a folder."""
     if folder is not None and (is_stdout(folder) or (folder.exists() and not folder.is_dir())):
-        what = "stdout takes one file" if is_stdout(folder) else "a file"
-        raise ConfigError(f"-o {shown_path(folder)}: {what}; --per-source writes NAME.volt for each, so give a folder")
+        what = "stdout takes only one file" if is_stdout(folder) else "is a file"
+        raise ConfigError(f"-o {shown_path(folder)}: {what}; --per-source writes several, so give a folder")
     return {name: (folder or Path()) / f"{name}.volt" for name in names}
 
 
 def first_to_make(folder: Path) -> Path:
-    """Return the outermost missing folder, where creating folders can fail."""
+    """Return the outermost missing folder, whose creation can fail."""
     while not folder.parent.exists():
         folder = folder.parent
     return folder
@@ -170,7 +169,7 @@ def parity_text(parity: Parity) -> RenderableType:
     ]
     plain, fair = parity.ratios
     rows.append(("worst ÷ best", "", f"{plain:.3f}", f"{fair:.3f}"))
-    note = f"with all {parity.size:,} tokens; {parity.cost:+.1%} pieces in all, plain BPE's as the measure"
+    note = f"with all {parity.size:,} tokens; {parity.cost:+.1%} pieces in total, compared with plain BPE"
     return Group("", Grid(heads, rows, range(1, 4), strong=len(rows) - 1), Text(note))
 
 
@@ -187,20 +186,20 @@ def each_text(results: Mapping[str, SearchResult]) -> RenderableType:
 def check_alone(
     learning: CandidateOptions, counting: CountOptions, special: SpecialOptions, naming: NamedSourceOptions
 ) -> None:
-    """Raise ConfigError if options contradict --extend, or need it."""
+    """Raise ConfigError if an option contradicts --extend, or needs --extend."""
     if learning.extend is None:
         if learning.new_atoms is not None:
             raise ConfigError("--new-atoms works only with --extend; add --extend MODEL, or remove --new-atoms")
         return
     conflicts: dict[str, Iterable[str]] = {
-        "words are made as MODEL makes them": chain(
+        "MODEL defines how words are made": chain(
             _options_set(counting, "normalizer", "pretokenizer", "pattern", "level"), _options_set(learning, "marker")
         ),
         "MODEL keeps its special tokens": _options_set(special),
-        "it learns merges after those of MODEL": chain(
+        "new merges are learned after those of MODEL": chain(
             ["--candidates FILE"] * bool(learning.file), _options_set(naming, "parity")
         ),
-        "give --new-atoms leave": (f"{name} SHARE" for name in _options_set(learning, "coverage")),
+        "use --new-atoms leave to add no characters": (f"{name} SHARE" for name in _options_set(learning, "coverage")),
     }
     for why, names in conflicts.items():
         for name in names:

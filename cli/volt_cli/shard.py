@@ -1,4 +1,4 @@
-"""`volt shard`: the inputs of tasks → evenly mixed shards, with their words."""
+"""`volt shard`: the inputs of tasks → evenly mixed shards, and counts of their words."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def _named(message: str) -> Path:
 def shard(
     source: ConfigOptions,
     out: Annotated[
-        Path | None, option("FOLDER", "Where to write; default: `shards` of CONFIG.", "-o", "--output", parser=_named)
+        Path | None, option("FOLDER", "Where to write; default: `shards` in CONFIG.", "-o", "--output", parser=_named)
     ] = None,
-    task: Annotated[list[str] | None, option("NAME", "This task alone; repeatable. Default: all.")] = None,
-    lines: Annotated[int, option("N", "Maximum lines of a shard, if a task has no n_shards.", min=1)] = 100_000,
-    compress: Annotated[Literal["zstd", "gz", "none"], typer.Option(help="How shards are packed.")] = "zstd",
+    task: Annotated[list[str] | None, option("NAME", "Only this task; may be repeated. Default: all.")] = None,
+    lines: Annotated[int, option("N", "Maximum lines of a shard, for tasks without n_shards.", min=1)] = 100_000,
+    compress: Annotated[Literal["zstd", "gz", "none"], typer.Option(help="Compression of shards.")] = "zstd",
     workers: Annotated[
         int | None, option("N", "Number of threads; default: one for each core.", min=1, max=MOST_WORKERS)
     ] = None,
@@ -42,9 +42,10 @@ def shard(
 ) -> None:
     """Write the inputs of each task as shards, evenly mixed, and count their words.
 
-    FOLDER/TASK holds 00000.src.zst, 00000.tgt.zst and so on, words.src.tsv for `volt search --word-counts`, and finally
-    manifest.json. A stopped run continues where it ended. Up-to-date shards are not rewritten, and old ones stay until
-    all new ones are complete. A configuration that names FOLDER as `shards` reads its tasks there.
+    FOLDER/TASK contains 00000.src.zst, 00000.tgt.zst and so on, words.src.tsv for `volt search --word-counts`, and
+    manifest.json, which is written last. A new run continues where a stopped one ended. Up-to-date shards are not
+    rewritten, and old ones stay until all new ones are complete. If a configuration sets `shards: FOLDER`, its tasks
+    are read from there.
     """
     with loading():
         from volt.stream.config.configuration import load_config
@@ -79,13 +80,13 @@ def _tell(output: Manifest, result: Configuration) -> None:
     say(f"{shown_path(output.folder)}: {counted(n_shards, 'shard')}, {counted(output.n_lines, 'line')}")
     requested = next((task.n_shards for task in result.tasks if task.name == output.task), None)
     if requested is not None and requested > n_shards:
-        say(f"task {output.task!r} asks for {requested:,} shards, but has lines for only {n_shards:,}", mark="note")
+        say(f"task {output.task!r} requests {requested:,} shards, but has lines for only {n_shards:,}", mark="note")
     if n_bad := output.n_bad_lines:
-        first = f", the first is {output.first_bad}" if output.first_bad else ""
+        first = f"; the first is {output.first_bad}" if output.first_bad else ""
         message = f"{counted(n_bad, 'line')} of task {output.task!r} {'is' if n_bad == 1 else 'are'} not UTF-8{first}"
         say(f"{message}; shards contain such lines unchanged, but their words are not counted", mark="note")
     most = {source.name: source.checks.max_fields for source in result.sources}
-    has_one_field = len(output.sides) > 1 or most.get(output.task) == 1  # the sides of a pair do
+    has_one_field = len(output.sides) > 1 or most.get(output.task) == 1  # each side of a pair has one
     if output.first_tab and has_one_field:
         message = f"{output.first_tab}: contains a tab, which separates fields"
         say(f"{message}; a stream treats such lines of task {output.task!r} as unfit", mark="note")

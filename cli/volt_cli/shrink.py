@@ -22,24 +22,24 @@ def shrink(
     ],
     to: Annotated[int, option("N", "Number of remaining ids, including special and byte tokens.", "--to")],
     texts: Annotated[
-        list[str], option("TEXT", "Files, globs or folders to encode; may repeat.", "--on", callback=input_paths)
+        list[str], option("TEXT", "Files, globs or folders to encode; may be repeated.", "--on", callback=input_paths)
     ],
     reading: Reading,
     out: Annotated[Path, option("FILE", "Where to write the vocabulary, or - for stdout.", "-o", "--output")],
     id_map: Annotated[
-        Path | None, option("FILE", "Where to write the new id of each old one, -1 if dropped: .npy, .json.", "--map")
+        Path | None, option("FILE", "Where to write each old id's new id, -1 if dropped: .npy or .json.", "--map")
     ] = None,
-    closed: Annotated[bool, flag("Keep tokens that others are merged from, for other libraries.", "--closed")] = False,
+    closed: Annotated[bool, flag("Keep tokens that longer ones need, for other libraries.", "--closed")] = False,
     drop_atoms: Annotated[
-        bool, flag("Drop characters, too, that TEXT lacks; they are then unknown.", "--drop-atoms")
+        bool, flag("Also drop characters that TEXT lacks; they become unknown.", "--drop-atoms")
     ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Drop the tokens of a vocabulary that a corpus needs least.
 
-    Encodes TEXT, and drops one token at a time, the one that adds the fewest pieces. The remaining ids keep their
-    order. Use --map to copy rows of an embedding.
+    Encodes TEXT, and drops one token at a time, always the one whose removal adds the fewest pieces. The remaining
+    ids keep their order. Use --map to copy rows of an embedding.
     """
     from volt.choose.shrink import shrink as run_shrink
 
@@ -91,9 +91,9 @@ def _say(result: Shrunk, summary: dict[str, Any], out: Path, id_map: Path | None
     before, after = summary["pieces_per_line_before"], summary["pieces_per_line"]
     say(f"{before:.2f} pieces a line become {after:.2f}: {after / before - 1:+.1%}")
     if n := summary["scaffolding"]:
-        are = "token is" if n == 1 else "tokens are"
-        say(f"note: {n:,} {are} intermediate and split back; --closed keeps tokens that others are merged from")
+        tokens = "token" if n == 1 else "tokens"
+        say(f"note: encoding still merges {n:,} dropped {tokens}, and splits the result; --closed keeps such tokens")
     n_ids, n_merges = len(result.new_ids), len(result.vocabulary.merges)
     say_written(out, f"{summary['ids']:,} ids of {n_ids:,}, {n_merges:,} merges")
     if id_map is not None:
-        say_written(id_map, f"the new id of each of {n_ids:,}")
+        say_written(id_map, f"the new id of each of {n_ids:,} old ids")

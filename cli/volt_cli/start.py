@@ -1,6 +1,6 @@
 """The entry point of the script `volt`.
 
-It imports next to nothing, because worker processes import it anew.
+It imports almost nothing, because every worker process imports it again.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from volt_cli.interrupts import end_imports_in_silence
 
 
 def main() -> None:
-    """Run a command."""
     end_imports_in_silence()
     from volt_cli.app import main as run
 

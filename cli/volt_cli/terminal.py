@@ -1,4 +1,4 @@
-r"""Progress bars, and a console for untrusted text. Imported only where a terminal needs it.
+r"""Progress bars, and a console for untrusted text. Imported only to print.
 
 >>> import io
 >>> console = SafeConsole(file=io.StringIO(), force_terminal=False)
@@ -32,7 +32,7 @@ class SafeConsole(Console):
 
 
 def harmless(text: str) -> str:
-    """Return a text with control characters and changes of direction as escapes."""
+    """Escape control characters and changes of text direction."""
     return text if text.isprintable() else _OTHERS.sub(lambda match: visible(match[0]), text)
 
 
@@ -55,7 +55,7 @@ def bar(console: Console) -> Progress:
 
 @contextmanager
 def compiling_line(console: Console) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function that shows the number of the loop, and of all."""
+    """Yield a function that shows which loop is being compiled, and how many there are."""
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=console, transient=True) as line:
         task = line.add_task("compiling", total=None)

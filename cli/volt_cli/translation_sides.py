@@ -16,7 +16,7 @@ from volt_cli.stream.opening import ConfigOptions
 class StrictReading(Reading):
     PANEL = "Reading"
 
-    encoding_errors: Annotated[  # no `skip`, which would leave lines without an answer
+    encoding_errors: Annotated[  # without `skip`, so that every line has an answer
         Literal["strict", "replace"], option("HOW", "Lines that are not UTF-8: strict stops, replace fixes.")
     ] = "strict"
 
@@ -33,8 +33,8 @@ class TranslateOptions:
 def translate_input(options: TranslateOptions) -> None:
     """Turn text into the input of a translation system: the task's transforms, without noise, filters and sampling.
 
-    Each line of text gives one line, as `volt stream run --split valid --task NAME` gives it in field 1. A line that a
-    step refuses is an error, with its number and the name of the step.
+    Each line of text gives one line, equal to field 1 in `volt stream run --split valid --task NAME`. If a step refuses
+    a line, the command fails, and names the line and the step.
     """
     _translate(options, is_input=True)
 
@@ -42,8 +42,8 @@ def translate_input(options: TranslateOptions) -> None:
 def translate_output(options: TranslateOptions) -> None:
     """Turn the answers of a translation system into plain text: the task's target-side pieces are joined.
 
-    Each line gives one line. Pieces that the task's vocabulary lacks are taken as they are spelled. An id that it lacks
-    is an error, with the number of the line.
+    Each line gives one line. Pieces that the task's vocabulary lacks stay as they are spelled. If it lacks an id, the
+    command fails, and names the line.
     """
     _translate(options, is_input=False)
 

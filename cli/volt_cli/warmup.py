@@ -1,4 +1,4 @@
-"""`volt warmup`: compile all loops ahead, as for an image of a container."""
+"""`volt warmup`: compile all loops ahead of time, for example in a container image."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class CannotKeep(VoltError):
 
 
 def warmup(quiet: Quiet = False) -> None:
-    """Compile all loops now, so that no command has to later.
+    """Compile all loops now, so that no command compiles them later.
 
-    Compiled code is stored in the package's folder, or in your cache where that is not writable. NUMBA_CACHE_DIR names
-    another folder, for this command and for all later ones.
+    Compiled code is stored in the package's folder or, if that is not writable, in your cache folder. NUMBA_CACHE_DIR
+    sets another folder; set it for all later commands, too.
 
-    In a Dockerfile, after the line that installs: RUN volt warmup
+    In a Dockerfile, add RUN volt warmup after the line that installs VOLT.
 
-    Compiled code fits the processor it was compiled on; on another kind, the first use compiles again.
+    Compiled code works only on the same kind of processor; on another kind, the first use compiles again.
     """
     from volt.kernels.jit import code_folder
     from volt.kernels.warmup import JOBS, missing
@@ -37,4 +37,4 @@ def warmup(quiet: Quiet = False) -> None:
         )
     if not quiet:
         seconds = time.perf_counter() - start
-        say(f"{f'compiled {len(absent)} loops in {seconds:.1f} s' if absent else 'was compiled already'}: {place}")
+        say(f"{f'compiled {len(absent)} loops in {seconds:.1f} s' if absent else 'already compiled'}: {place}")

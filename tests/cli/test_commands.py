@@ -75,7 +75,7 @@ def test_files_are_encoded_into_a_folder_once(run: Run, tmp_path: Path) -> None:
         ".volt-encoded.json", "corpus.txt.npy", "corpus.txt.offsets.npy", "more.txt.npy", "more.txt.offsets.npy"
     ]  # fmt: skip
     again = run("encode", "-m", "v.volt", "corpus.txt", "more.txt", "-o", "out/", "--form", "npy").stderr.decode()
-    assert again.count("was there already") == 2
+    assert again.count("is up to date") == 2
     assert b"cannot go to a stream" in run("encode", "-m", "v.volt", "more.txt", "--form", "npy", status=2).stderr
 
 
@@ -119,7 +119,7 @@ def test_inspect_lists_the_tokens_that_no_text_can_produce(run: Run) -> None:
     volt.Vocabulary(merges, ("a", *made), marker="none", normalizer="lowercase").save("v.volt")
     shown = run("inspect", "-m", "v.volt", "-n", "1").stdout.decode()
     assert [" ".join(line.split()) for line in shown.splitlines() if line.startswith("unreachable")] == [
-        "unreachable 1 lost in merging: abc",
+        "unreachable 1 never the result of merging: abc",
         "unreachable 1 changed by the normalizer: A\\x1b",
     ]
     found = json.loads(run("inspect", "-m", "v.volt", "--json").stdout)["unreachable"]
@@ -254,7 +254,7 @@ def test_a_pipe_that_nobody_reads_is_silent(arguments: list[str], run: Run, tmp_
 def test_a_negative_number_of_tokens_is_refused(run: Run) -> None:
     """-n of inspect is 0 or more; 0 lists none."""
     run("search", "corpus.txt", "-q", "-o", "v.volt")
-    assert b"-n -1: give how many tokens" in run("inspect", "-m", "v.volt", "-n", "-1", status=2).stderr
+    assert b"-n -1: give 0 or more tokens" in run("inspect", "-m", "v.volt", "-n", "-1", status=2).stderr
     assert json.loads(run("inspect", "-m", "v.volt", "-n", "0", "--json").stdout)["longest"] == []
 
 

@@ -39,7 +39,7 @@ def test_a_missing_library_is_named_with_its_extra(text: str) -> None:
 def test_an_address_needs_the_engine(run: Run) -> None:
     """It would be passed over in silence."""
     message = run("search", "corpus.txt", "--address", "auto", status=2).stderr
-    assert message == b"error --address names a cluster of Ray; add --engine ray\n"
+    assert message == b"error --address works only with --engine ray; add --engine ray, or remove --address\n"
 
 
 def test_what_workers_cannot_do_is_refused(text: str, tmp_path: Path, run: Run) -> None:
@@ -53,6 +53,6 @@ def test_what_workers_cannot_do_is_refused(text: str, tmp_path: Path, run: Run) 
         return run(*arguments, "--engine", "ray", status=2).stderr.decode().splitlines()[-1]
 
     assert refusal("search", "-") == stdin
-    folder = "error --engine ray writes an output for each file; give a folder: -o FOLDER/"
+    folder = "error --engine ray writes one output per input file; give a folder: -o FOLDER/"
     assert refusal("encode", text, "-m", model) == folder
     assert refusal("encode", text, "-m", model, "-o", str(tmp_path / "b")) == folder

@@ -44,9 +44,9 @@ def test_a_vocabulary_grows_and_shrinks_again(run: Run, model: str, tmp_path) ->
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--level bytes", "--level and --extend: words are made as MODEL makes them; remove one"),
+        ("--level bytes", "--level and --extend: MODEL defines how words are made; remove one"),
         ("--special <x>", "--special and --extend: MODEL keeps its special tokens; remove one"),
-        ("--coverage 0.9", "--coverage SHARE and --extend: give --new-atoms leave; remove one"),
+        ("--coverage 0.9", "--coverage SHARE and --extend: use --new-atoms leave to add no characters; remove one"),
         ("--marker none", "--marker and --extend"),
         ("-o old.volt", "old.volt: would be written over old.volt, which is read"),
         ("--sizes 1:9:1", "size 1 is below the "),

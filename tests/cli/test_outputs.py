@@ -163,7 +163,7 @@ def test_a_folder_can_be_encoded_into_itself(run: Run, folder: Path) -> None:
     before = _content(Path("texts"))
     message = run(*command).stderr
     assert message.splitlines()[-2:] == [
-        b"left out 1 file that earlier runs wrote to texts/", b"texts/a.txt.pieces: was there already"
+        b"left out 1 file that earlier runs wrote to texts/", b"texts/a.txt.pieces: is up to date"
     ]  # fmt: skip
     assert _content(Path("texts")) == before
     os.remove("texts/a.txt")
@@ -282,7 +282,7 @@ def test_an_unnamed_vocabulary_makes_way_for_that_of_the_same_corpus(run: Run, t
     for options, what in (([], "another corpus"), (["--json"], "another corpus")):
         message = run("search", "corpus.txt", *options, status=2)
         assert f"corpus.volt: exists, but was made from {what}" in message.stderr.decode()
-        assert b"name a place with -o, or replace it with --force" in message.stderr
+        assert b"choose another file with -o, or replace it with --force" in message.stderr
         assert Path("corpus.volt").read_bytes() == second
     run("search", "corpus.txt", "-q", "--force")
     third = Path("corpus.volt").read_bytes()

@@ -56,7 +56,7 @@ def test_what_is_more_than_one_file_needs_a_place(format: str, options: list[str
     """stdout takes one file: status 2 whatever the vocabulary is, nothing on stdout."""
     done = run("export", "-m", str(model), "--to", format, *options, "-o", "-", status=2)
     assert (
-        f"-o -: {format} is more than one file, but stdout takes only one; name a file or folder"
+        f"-o -: {format} writes more than one file, but stdout takes only one; name a file or folder"
         in done.stderr.decode()
     )
     assert done.stdout == b""

@@ -52,7 +52,7 @@ def test_options_say_what_is_made(folder: Path, run: Run) -> None:
     done = run("shard", "stream.yaml", "--set", "b=b", "-o", "out", "--task", "other", "--compress", "gz")
     assert listed(folder / "out") == ["auto_en"]
     assert listed(folder / "out/auto_en") == ["00000.mono.gz", "00001.mono.gz", "manifest.json", "words.mono.tsv"]
-    message = b"note 1 line of task 'auto_en' is not UTF-8, the first is a.tgt:1; shards contain such lines unchanged"
+    message = b"note 1 line of task 'auto_en' is not UTF-8; the first is a.tgt:1; shards contain such lines unchanged"
     assert message in done.stderr
     words = volt.count_words("out/auto_en/words.mono.tsv", word_counts=True)
     assert dict(words.table.rows())["line"] == 29
@@ -64,7 +64,7 @@ def test_what_may_not_be_meant_is_reported(folder: Path, run: Run) -> None:
     write(folder / "a.tgt", b"low\nlow\tlower\nnew\n")
     (folder / "stream.yaml").write_text(CONFIG.replace("n_shards: 2", "n_shards: 7"))
     done = run("shard", "stream.yaml", "--set", "b=b", "--task", "auto_en")
-    assert b"note task 'auto_en' asks for 7 shards, but has lines for only 3" in done.stderr
+    assert b"note task 'auto_en' requests 7 shards, but has lines for only 3" in done.stderr
     assert b"note a.tgt:2: contains a tab, which separates fields; a stream treats such lines of task" in done.stderr
     (folder / "stream.yaml").write_text(CONFIG.replace("{type: mono, inputs", "{type: mono, max_fields: 2, inputs"))
     assert b"tab" not in run("shard", "stream.yaml", "--set", "b=b", "--task", "auto_en").stderr

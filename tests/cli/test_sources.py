@@ -65,16 +65,16 @@ def test_columns_are_counted_and_reported(run: Run, folder: Path) -> None:
     run("search", "en=both.tsv:1", "el=both.tsv:2", *SIZES, "-q", "-o", "named.volt")
     message = run("search", "both.tsv", *SIZES, "-o", "joined.volt").stderr.decode()
     assert (
-        "warning both.tsv: its lines have columns, and all are counted: 1 'the cat sat on the mat', 2 'η γάτα"
+        "warning both.tsv: its lines have several columns, and all are counted: 1 'the cat sat on the mat', 2 'η γάτα"
         in message
     )
-    assert "write NAME=FILE:N, or --fields N, for one" in message
+    assert "write NAME=FILE:N, or --fields N, to count one" in message
     assert "warning" not in run("search", "both.tsv", "--fields", "1,2", *SIZES, "-o", "x.volt").stderr.decode()
     tokens = [set(Vocabulary.load(f"{name}.volt").tokens) for name in ("named", "joined")]
     assert tokens[0] == tokens[1]
     counts = count_words("both.tsv", fields=2)
     message = run("search", "el=both.tsv:2", "en=both.tsv", *SIZES, "-o", "x.volt", "--force").stderr.decode()
-    assert message.count("both.tsv: its lines have columns") == 1
+    assert message.count("both.tsv: its lines have several columns") == 1
     assert Vocabulary.load("x.volt").provenance["words"] == counts.total + count_words("both.tsv").total
 
 
@@ -125,7 +125,7 @@ def test_parity_is_that_of_the_library_and_measured(run: Run, folder: Path) -> N
     shown = done.stdout.decode()
     assert "pieces per byte" in shown
     assert "worst ÷ best" in shown
-    assert "mislead across" in done.stderr.decode()
+    assert "mislead for several scripts" in done.stderr.decode()
 
 
 def test_each_source_has_the_vocabulary_of_a_search_of_its_own(run: Run, folder: Path) -> None:
@@ -153,17 +153,17 @@ def test_each_source_has_the_vocabulary_of_a_search_of_its_own(run: Run, folder:
     [
         ("corpus.txt --temperature 2", "--temperature needs named sources; write NAME=FILE for each text"),
         ("corpus.txt --per-source", "--per-source needs named sources"),
-        ("en=corpus.txt el=el.txt --temperature 0.5", "--temperature 0.5: give 1 or more; 1 takes the texts as"),
+        ("en=corpus.txt el=el.txt --temperature 0.5", "--temperature 0.5: give 1 or more; 1 leaves the totals"),
         ("en=corpus.txt el=el.txt --temperature nan", "--temperature nan: give 1 or more"),
-        ("en=corpus.txt --parity", "--parity is between sources, but there is only 'en'; name two or more"),
+        ("en=corpus.txt --parity", "--parity compares sources, but there is only 'en'; name two or more"),
         ("en=corpus.txt el=el.txt --parity-unit line", "--parity-unit works only with --parity; add --parity"),
-        ("en=corpus.txt el=el.txt --parity --candidates el.txt", "--candidates el.txt contains learned ones"),
+        ("en=corpus.txt el=el.txt --parity --candidates el.txt", "--candidates el.txt already contains merges"),
         ("en=corpus.txt el=el.txt --parity --per-source", "--per-source and --parity: each source has its own"),
         ("en=corpus.txt el=el.txt --per-source --temperature 2", "--per-source and --temperature: each source has"),
         ("en=corpus.txt el=el.txt --parity --parity-unit line", "equally many lines or pass --parity-unit character"),
-        ("en=corpus.txt el=el.txt --parity --parity-unit line --word-counts", "tables of words have no lines of text"),
-        ("en=corpus.txt el=el.txt --per-source -o -", "-o -: stdout takes one file; --per-source writes NAME.volt"),
-        ("en=corpus.txt el=el.txt --per-source -o el.txt", "-o el.txt: a file; --per-source writes NAME.volt for each"),
+        ("en=corpus.txt el=el.txt --parity --parity-unit line --word-counts", "a table of words has no lines of text"),
+        ("en=corpus.txt el=el.txt --per-source -o -", "-o -: stdout takes only one file; --per-source writes several"),
+        ("en=corpus.txt el=el.txt --per-source -o el.txt", "-o el.txt: is a file; --per-source writes several"),
         ("en=corpus.txt el.txt", "el.txt has no name, but en=corpus.txt has one; write NAME=el.txt"),
         ("en=corpus.txt el=both.tsv:0", "el=both.tsv:0: columns count from 1; write el=both.tsv:1, say"),
     ],

@@ -253,7 +253,7 @@ def test_plan_counts_epochs_and_holds_speed_against_demand(volt_stream: Run) -> 
     assert two["epochs"] == pytest.approx(two["lines"] / 300)
     assert found["lines_per_second"] > 0
     table = volt_stream("plan", "stream.yaml", "--seconds", 0.2, "--demand", 1e12, status=1)
-    assert b"fewer than the 1,000,000,000,000 of --demand" in table.stderr
+    assert b"fewer than --demand 1,000,000,000,000" in table.stderr
     assert b"memory for data" in table.stdout
     assert b"is not a number of lines" in volt_stream("plan", "stream.yaml", "--at", "soon", status=2).stderr
 

@@ -170,7 +170,7 @@ def test_a_state_of_other_steps_is_refused(volt_stream: Run, config: Path) -> No
     resume = ("b.yaml", *SET, "--state", "s.json", "--resume")
     found = refused(volt_stream, *resume, status=1)
     assert "s.json: the state belongs to other steps: tokens.max_tokens: 40 in the state, 50 here; restore it" in found
-    for text, message in (("7", "no state of steps; take a file that --state has written"), ("{", "not JSON")):
+    for text, message in (("7", "is not a state of steps; give a file that --state has written"), ("{", "is not JSON")):
         (config.parent / "s.json").write_text(text)
         assert f"s.json: {message}" in refused(volt_stream, *resume, status=1)
     volt_stream("run", "b.yaml", *SET, "--limit", 3, "--state", "lines.json", "-q")

@@ -45,7 +45,7 @@ def test_lines_are_not_written_into_their_source(stream_folder: Path, capfd: pyt
 def test_a_consumer_that_writes_no_number_is_refused(tmp_path: Path, message: str) -> None:
     """Else its lines would come again, or a number that stands in its file by chance would be believed."""
     (tmp_path / "ack").write_text(message)
-    with pytest.raises(StreamError, match=r"ack: '.*' is not a number of lines; write how many are used"):
+    with pytest.raises(StreamError, match=r"ack: '.*' is not a number of lines; write how many lines are used"):
         Consumer(str(tmp_path / "ack")).look()
 
 

@@ -102,8 +102,8 @@ def test_mtdata_is_asked_once_for_each_data_set(
         (["default", "one.tsv", "--langs", "deu-eng"], "default reads files, which need no language codes"),
         (["mtdata", "X"], "pass their codes, as in --langs deu-eng"),
         (["multistrem", "one.tsv"], "did you mean the pipeline multistream?"),
-        (["stream.yaml", "one.tsv"], "stream.yaml: a file that names its own sources; remove one.tsv"),
-        (["stream.yaml", "--weights", "2,1"], "stream.yaml: a file that names its own sources; remove 2,1"),
+        (["stream.yaml", "one.tsv"], "stream.yaml: is a file with its own sources; remove one.tsv"),
+        (["stream.yaml", "--weights", "2,1"], "stream.yaml: is a file with its own sources; remove 2,1"),
     ],
 )
 def test_what_is_wrong_is_a_usage_error(arguments: list[str], message: str, volt_stream: Run) -> None:
@@ -123,7 +123,7 @@ def test_a_file_comes_before_a_pipeline(volt_stream: Run, stream_folder: Path) -
     (stream_folder / "default").write_text("sources: {one: {path: one.tsv}}")
     assert set(json.loads(volt_stream("run", "default", "--limit", 1, "--json").stderr)["sources"]) == {"one"}
     message = volt_stream("run", "default", "one.tsv", status=2).stderr
-    assert b"to have the pipeline default, move the file" in message
+    assert b"to run the pipeline default, move the file" in message
     (stream_folder / "multistream").mkdir()
     assert len(volt_stream("run", "multistream", "one.tsv", "--limit", 3, "-q").lines) == 3
 
@@ -141,8 +141,8 @@ def test_merged_states_say_where_new_ranks_go_on(volt_stream: Run) -> None:
         options = ["--rank", rank, "--world", 2, "--state", f"{rank}.json", "-q", "--limit", 40 + rank]
         volt_stream("run", "default", "one.tsv", *options)
     message = volt_stream("merge-states", "0.json", "1.json", "-o", "m.json", "--world", 4).stderr.decode()
-    assert "rank 0 of 4: on from line 21; count from 21 for --ack" in message
-    assert "ranks 1 to 3 of 4: on from line 20; count from 20 for --ack" in message
+    assert "rank 0 of 4: continue from line 21; count from 21 for --ack" in message
+    assert "ranks 1 to 3 of 4: continue from line 20; count from 20 for --ack" in message
     Path("used").write_text("23\n")
     rank = ["--rank", 0, "--world", 4, "--from-state", "m.json", "-q"]
     lines = volt_stream("run", "default", "one.tsv", *rank, "--limit", 5).lines

@@ -38,7 +38,7 @@ def test_what_is_no_pipeline_is_reported_alike(volt_stream: Run, command: str) -
     """Sources behind a file, none behind a pipeline, and a name that is near to one: as `run` tells it."""
     number = (0,) * (command == "trace")
     for arguments, message in {
-        ("stream.yaml", *number, "one.tsv"): b"a file that names its own sources; remove one.tsv",
+        ("stream.yaml", *number, "one.tsv"): b"is a file with its own sources; remove one.tsv",
         ("example", *number, "one.tsv"): b"example has 1 source; give 2",
         ("exampel", *number): b"did you mean the pipeline example?",
     }.items():

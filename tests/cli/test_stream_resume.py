@@ -39,7 +39,7 @@ def test_the_position_of_an_earlier_run_is_kept(volt_stream: Run) -> None:
     message = (
         "--state s.json: contains the position of an earlier run, after line 6; add --resume to continue there, or"
     )
-    assert f"{message} --force to start anew" in refused.stderr.decode()
+    assert f"{message} --force to start from the beginning" in refused.stderr.decode()
     assert (refused.stdout, load_state("s.json")) == (b"", state)
     assert b"give one of them" in volt_stream(*command, "--resume", "--force", status=2).stderr
     assert first.lines + volt_stream(*command, "--resume").lines == expected(12)
@@ -52,7 +52,7 @@ def test_a_state_file_that_holds_no_position_yet_is_written(volt_stream: Run, st
     assert volt_stream(*command, 0).lines == []
     assert volt_stream(*command, 3).lines == expected(3)
     (stream_folder / "s.json").write_text('["notes"]')
-    assert b"s.json: exists, but contains no position" in volt_stream(*command, 3, status=2).stderr
+    assert b"s.json: contains no position" in volt_stream(*command, 3, status=2).stderr
     assert (stream_folder / "s.json").read_text() == '["notes"]'
     assert volt_stream(*command, 3, "--force").lines == expected(3)
 
@@ -107,7 +107,7 @@ def test_a_word_that_cannot_be_true_is_refused(volt_stream: Run, stream_folder: 
     assert b"continue with --resume" in volt_stream("run", "stream.yaml", "--ack", "ack", "--limit", 5, status=1).stderr
     (stream_folder / "stream.yaml").write_text("sources: {one: {path: one.tsv, epochs: 1}}")
     (stream_folder / "ack").write_text("9000\n")
-    assert b"ends after 200" in volt_stream("run", "stream.yaml", "--ack", "ack", "--resume", status=1).stderr
+    assert b"has only 200" in volt_stream("run", "stream.yaml", "--ack", "ack", "--resume", status=1).stderr
     assert b"descriptor is not open" in volt_stream("run", "stream.yaml", "--ack", "99", status=2).stderr
 
 

@@ -57,5 +57,5 @@ def test_skipping_is_said(volt_stream: Run, stream_folder: Path, monkeypatch: py
     command = ["run", "stream.yaml", "--limit", 5, "--resume", "--ack", "ack"]
     done, quiet = volt_stream(*command), volt_stream(*command, "-q")
     assert done.lines == quiet.lines == expected(95)[90:]
-    assert b"--ack: skipping from line 0 to line 90, which the consumer has used" in done.stderr
+    assert b"--ack: skipping from line 0 to line 90, up to which" in done.stderr
     assert quiet.stderr == b""

@@ -36,7 +36,7 @@ def misses() -> int:
 def test_after_warmup_no_command_compiles(run: Run) -> None:
     """All loops are there, for the types that commands give them, and a second warmup says so."""
     run("warmup")
-    assert "was compiled already: " in run("warmup").stderr.decode()
+    assert "already compiled: " in run("warmup").stderr.decode()
     assert not missing(*JOBS)
     before = misses()
     said = run("search", "corpus.txt", "-o", "c.volt", "--candidates", "10").stderr

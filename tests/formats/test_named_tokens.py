@@ -78,7 +78,7 @@ def test_import_takes_tokens_and_checks_with_them(run: Run) -> None:
     message = run("import", "x.tiktoken", "-o", "w.volt", "--pattern", "cl100k").stderr.decode()
     assert "import it with them and their ids as special or eos" in message
     message = run("import", "x.tiktoken", "-o", "w.volt", "--special", "<a>=7", "--special", "<a>=8", status=2).stderr
-    assert b"--special '<a>' is given twice, with two ids; remove one" in message
+    assert b"--special '<a>' has two different ids; remove one" in message
 
 
 def test_the_end_of_gpt2s_files_is_named(run: Run) -> None:

@@ -1,1 +1,1 @@
-"""`volt stream`: the commands of the streaming half."""
+"""`volt stream`: the commands for streams of training data."""

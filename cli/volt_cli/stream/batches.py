@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 _HEADS = ("step", "sentences", "tokens", "padding", "longest", "tokens/s")
 _WIDTHS = (4, 10, 12, 7, 7, 9)  # at least
-_LEFT_OUT = ("waited", "tokens_per_second")  # nobody has trained, and the speed is another
+_LEFT_OUT = ("waited", "tokens_per_second")  # nothing is trained, and `speed` is measured differently
 
 
 @dataclass(frozen=True, slots=True)
 class Paced:
-    """The totals at some step, after n_windows. report: seconds count from the first request"""
+    """The totals at a step, after `n_windows` windows. report: its seconds count from the first request"""
 
     report: Report
     n_windows: int
@@ -62,9 +62,9 @@ class Paced:
 class BatchReport:
     """The totals of a run.
 
-    whole: the totals at the end;  every: those after each N steps;  n_steps: how many steps this run took
+    whole: the totals at the end;  every: the totals after each N steps;  n_steps: steps of this run
     sources: name → lines and epochs read, and steps per epoch
-    n_read, n_faults, reasons: lines read, unfit ones, and their number by reason
+    n_read, n_faults, reasons: lines read, unfit lines, and unfit lines by reason
     """
 
     whole: Paced
@@ -136,12 +136,12 @@ def _steps_and_sentences(result: BatchReport) -> Iterator[tuple[str, str]]:
     yield "steps", f"{result.n_steps:,}{rank}{resumed}, up to step {report.step:,}"
     yield "sentences", f"{report.sentences:,}, or {report.sentences / n:,.1f} a step"
     yield "tokens", f"{report.tokens:,} without padding, or {report.tokens / n:,.1f} a step"
-    yield "padding", f"{_percent(report.padding)} of all that is laid out"
+    yield "padding", f"{_percent(report.padding)} of all positions in batches"
     yield "longest", counted(report.longest, "id")
     yield "first batch", f"after {report.first_wait:,.2f} s"
     speed, windows = result.whole.speed, counted(result.whole.n_windows, "window")
     if speed is None:
-        yield "speed here", f"– after {windows}; two or more say how fast windows are made, raise -n"
+        yield "speed here", f"– after {windows}; measured from the second window on, so raise -n"
     else:
         per_second = result.n_steps / max(report.seconds, 1e-9)
         yield "speed here", f"{speed:,.0f} tokens/s, {per_second:,.1f} steps/s, over {windows}"
@@ -176,7 +176,7 @@ def batches(
     config: Config,
     choice: TaskChoice,
     states: BatchState,
-    steps: Annotated[int, option("N", "How many steps to run.", "-n", "--steps", min=1)] = 100,
+    steps: Annotated[int, option("N", "Number of steps to run.", "-n", "--steps", min=1)] = 100,
     every: Annotated[int | None, option("N", "Also print a row after every N steps.", min=1)] = None,
     world: Annotated[int, option("N", "Simulate this number of training processes.", min=1)] = 1,
     rank: Annotated[int, option("N", "This process's number among them.", min=0)] = 0,
@@ -188,9 +188,9 @@ def batches(
 ) -> None:
     """Run the steps that a trainer would get, and report their totals: sentences, tokens, padding, speed.
 
-    Use this to choose max_tokens and window under `batches` in the configuration: larger windows leave less padding,
-    and the first batch comes later. The speed is that of the steps alone, with no window read ahead, from the second
-    window on. With --resume, lines read, epochs and unfit lines count over all runs, and everything else in this one.
+    Use this to choose max_tokens and window under `batches` in the configuration: larger windows have less padding, but
+    delay the first batch. The speed is measured from the second window on, without a trainer and without prefetching.
+    With --resume, lines read, epochs and unfit lines are totals of all runs; everything else counts this run.
 
     SIGINT and SIGTERM end the run after a step: the totals are shown, and the state is saved.
     """
@@ -226,7 +226,7 @@ def batches(
         run = _Run(
             running, steps, every=every, signals=signals, began=began, requested=requested, shows_rows=shows_rows
         )
-        result = run.go(Phases(quiet=quiet or shows_rows))  # a bar is for a terminal that shows nothing else
+        result = run.go(Phases(quiet=quiet or shows_rows))  # show a bar only if nothing else is shown
         if states.state is not None:
             state = running.state(at=result.whole.report.step)
             with write_atomic(states.state) as file:
@@ -244,10 +244,10 @@ def batches(
 
 
 class _Run:
-    """Some steps, counted without a trainer.
+    """Runs steps without a trainer, and counts.
 
-    steps: read no window ahead, so that the stream stands at the end of the current window
-    began, requested: times of opening, and of the first request
+    steps: without prefetching, so that the stream's position is the end of the current window
+    began, requested: times when opening began, and of the first request
     """
 
     def __init__(
@@ -261,7 +261,7 @@ class _Run:
         self._progress = Progress(steps, rank=steps.rank, world=steps.world)
         self._batches = iter(self._progress)
         self._first, self._first_wait, self._n_windows = steps.n, 0.0, 0
-        self._read = steps.stream.summary()  # a stream that is closed, or interrupted, no longer knows parts of epochs
+        self._read = steps.stream.summary()  # a closed or interrupted stream no longer knows parts of epochs
         self._rows = list[Paced]()
 
     def go(self, phases: Phases) -> BatchReport:
@@ -273,7 +273,7 @@ class _Run:
                         break
                     advance(number)
             except (KeyboardInterrupt, Ended):
-                pass  # steps go on, or are saved, where they stand
+                pass  # the report and the state are of the last step
         self._steps.close()
         return self._report()
 
@@ -301,7 +301,7 @@ class _Run:
     def _report(self) -> BatchReport:
         whole, read = self._now(), self._read
         n_steps = whole.report.step - self._first
-        size = whole.report.sentences * self._steps.world / max(1, n_steps)  # of a step, of all ranks
+        size = whole.report.sentences * self._steps.world / max(1, n_steps)  # sentences of a step, over all ranks
         sources = {
             name: (one.lines, one.epochs, read.n / size / one.epochs if one.epochs and size else 0.0)
             for name, one in read.sources.items()
@@ -322,9 +322,9 @@ def _restore(steps: Steps, states: BatchState) -> None:
         try:
             stored = json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise StreamError(f"not JSON ({error}); take a file that --state has written") from None
+            raise StreamError(f"is not JSON ({error}); give a file that --state has written") from None
         if not isinstance(stored, dict):
-            raise StreamError("no state of steps; take a file that --state has written")
+            raise StreamError("is not a state of steps; give a file that --state has written")
         steps.restore(stored)
     except StreamError as error:
         place = shown_path(path)

@@ -1,4 +1,4 @@
-"""`volt stream`: the group of commands, and how traces, plans and audits are shown."""
+"""`volt stream`: the group of commands, and the display of traces, plans and audits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TAB = "  ⇥  "
 
 
 def trace_entries(trace: Trace, *, changed: bool = False) -> Iterator[LabelledText]:
-    """Yield the origin of a line, then the line after each step. changed: only after steps that changed it"""
+    """Yield the origin of a line, then the line after each step. changed: skip steps that did not change it"""
     place = f"{trace.path}:{trace.line},", f"epoch {trace.epoch},", f"block at {trace.start},", f"place {trace.offset}"
     yield LabelledText(f"line {trace.n}  ", [f"{trace.source} ", *place], style="dim", label_style="bold")
     width = max(map(len, ["read", *(step.name for step in trace.steps)])) + 2
@@ -69,7 +69,7 @@ def plan_parts(plan: Plan, *, demand: float | None) -> Iterator[RenderableType]:
     from rich.text import Text
 
     yield Text(f"at line {plan.at:,}", style="italic")
-    heads = ("source", "lines of it", "lines in its files", "out per line in", "epochs", "lines per block")
+    heads = ("source", "lines given", "lines in its files", "out per line in", "epochs", "lines per block")
     rows = [
         (
             name, f"{part.lines:,.0f}", f"{part.n_lines:,}", f"{part.yield_:.3f}", f"{part.epochs:,.2f}",
@@ -91,7 +91,7 @@ def _virtual_epoch(plan: Plan) -> Iterator[RenderableType]:
     if plan.epoch_lines is None or len(plan.sources) < 2:
         return
     yield Text(f"in a virtual epoch of {plan.epoch_lines:,} lines", style="italic")
-    heads = ("source", "lines of it", "share", "passes")
+    heads = ("source", "lines given", "share", "passes")
     rows = [
         (name, f"{part.epoch_lines:,.0f}", f"{part.share:.2%}", f"{part.epoch_passes:,.2f}")
         for name, part in plan.sources.items()
@@ -114,18 +114,18 @@ app = group("stream", "Training data as an infinite, exact, resumable stream of 
 
 def preview(
     source: StreamOptions,
-    samples: Annotated[int, option("N", "How many lines.", "-n", "--samples")] = 5,
-    first: Annotated[int, option("N", "Begin at this line (from 0).", "--from")] = 0,
-    changed: Annotated[bool, flag("Hide transforms that left the line as it was.", "--changed")] = False,
+    samples: Annotated[int, option("N", "Number of lines to show.", "-n", "--samples")] = 5,
+    first: Annotated[int, option("N", "The first line to show, from 0.", "--from")] = 0,
+    changed: Annotated[bool, flag("Hide transforms that did not change the line.", "--changed")] = False,
     seed: Seed = None,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Show the first lines, and what each transform made of them."""
+    """Show the first lines, and how each transform changes them."""
     from volt.stream.checking.trace import trace as trace_lines
 
     if samples < 1 or first < 0:
-        raise ConfigError(f"-n {samples} --from {first}: give 1 or more lines, from 0 on")
+        raise ConfigError(f"-n {samples} --from {first}: give -n of 1 or more, and --from of 0 or more")
     numbers = range(first, first + samples)
     with source.open(user_code=trust, seed=seed, n_workers=0) as stream:
         lines = trace_lines(stream, numbers)
@@ -144,11 +144,11 @@ def trace(
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Show where line N comes from (source, file, line, epoch), and what each transform made of it."""
+    """Show where line N comes from (source, file, line, epoch), and how each transform changes it."""
     from volt.stream.checking.trace import trace as trace_lines
 
     if number < 0:
-        raise ConfigError(f"{number}: lines are numbered from 0")
+        raise ConfigError(f"{number}: lines are numbered from 0; give 0 or more")
     with source.open(user_code=trust, seed=seed, rank=rank, world=world, n_workers=0) as stream:
         result = next(trace_lines(stream, [number]))
     print_result(result.to_json(), *trace_entries(result), as_json=as_json)
@@ -156,16 +156,16 @@ def trace(
 
 def plan(
     source: StreamOptions,
-    at: Annotated[str, option("N", "The line to plan up to, as 1e6.")] = "1e6",
+    at: Annotated[str, option("N", "Plan up to this line, such as 1e6.")] = "1e6",
     demand: Annotated[float | None, option("RATE", "Lines per second that the trainer uses.")] = None,
-    seconds: Annotated[float, option("S", "How long to measure.")] = 2.0,
+    seconds: Annotated[float, option("S", "Seconds to measure the speed.")] = 2.0,
     workers: Workers = None,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Predict how often each source is read, how much memory is needed, and how fast the stream is here.
+    """Predict how often each source is read, how much memory is needed, and how fast this machine is.
 
-    Exit status 1 if it is slower than --demand.
+    The exit status is 1 if the stream is slower than --demand.
     """
     from volt.stream.checking import plan as planning
 
@@ -177,7 +177,7 @@ def plan(
     data = {**result.to_json(), "demand": demand, "enough": enough}
     print_result(data, *plan_parts(result, demand=demand), as_json=as_json)
     if not enough:
-        raise StreamError(f"{result.lines_per_second or 0:,.0f} lines/s are fewer than the {demand:,.0f} of --demand")
+        raise StreamError(f"{result.lines_per_second or 0:,.0f} lines/s are fewer than --demand {demand:,.0f}")
 
 
 def _lines(text: str) -> int:
@@ -192,16 +192,16 @@ def _lines(text: str) -> int:
 
 def audit(
     source: StreamOptions,
-    epochs: Annotated[int, option("N", "How many epochs of each source.")] = 1,
-    turns: Annotated[str, option("N", "How many turns of the mixture.")] = "1e6",
-    content: Annotated[bool, flag("Also read every line, and compare with the files.", "--content")] = False,
+    epochs: Annotated[int, option("N", "Number of epochs to check of each source.")] = 1,
+    turns: Annotated[str, option("N", "Number of turns to check of the mixture.")] = "1e6",
+    content: Annotated[bool, flag("Also read every line, and compare it with its file.", "--content")] = False,
     world: Annotated[int, option("N", "Simulate this number of processes that share the stream.")] = 1,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Prove that every line comes exactly once per epoch, and that the sources' shares are kept.
+    """Prove that every line appears exactly once per epoch, and that every source has its share.
 
-    Exit status 1 if not.
+    Otherwise the exit status is 1.
     """
     from volt.stream.checking import audit as auditing
 
@@ -219,22 +219,22 @@ def audit(
 
 
 def schema(
-    names: Annotated[list[str] | None, argument("TRANSFORM", "Transforms; default: everything.")] = None,
+    names: Annotated[list[str] | None, argument("TRANSFORM", "Transforms to document; default: all keys.")] = None,
     as_json: Annotated[bool, flag("Print a JSON schema on stdout, for editors.", "--json")] = False,
-    expand: Annotated[Path | None, option("CONFIG", "Print this template's expansion instead.")] = None,
+    expand: Annotated[Path | None, option("CONFIG", "Print this template with its values filled in.")] = None,
     settings: Settings = None,
 ) -> None:
     """Document every key of a configuration.
 
-    A configuration may be a template: {{KEY}} stands for the value of --set KEY=VALUE, {% if %} and {% for %} omit and
-    repeat. --expand shows the result.
+    A configuration may be a template: {{KEY}} stands for the value of --set KEY=VALUE, {% if %} omits parts, {% for %}
+    repeats parts. --expand shows the result.
     """
     if expand is not None or settings:
         from volt.files.paths import check_readable
         from volt.stream.config.templates import expanded_file
 
         if expand is None or names or as_json:
-            raise ConfigError("--set works only with --expand CONFIG, which excludes --json and names; give it alone")
+            raise ConfigError("--set needs --expand, and --expand excludes TRANSFORM and --json; remove these")
         check_readable(expand, kind=ConfigError)
         typer.echo(expanded_file(expand, values=values_of(settings)).text, nl=False)
         return

@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from volt.stream.checking.trace import DebugLine, Fields, TraceStep
 
 _NAME_WIDTH = 16  # columns; longer names break after "_"
-_NEXT_FIELD = "⇥ "  # before the second field of a line, and before each after it
+_NEXT_FIELD = "⇥ "  # before each field of a line except the first
 
 
 def debug(
     source: StreamOptions,
-    lines: Annotated[int, option("N", "How many lines of each task or source.", min=1)] = 20,
-    html: Annotated[Path | None, option("FILE", "Write a page instead, or - for stdout.")] = None,
-    changed: Annotated[bool, flag("Hide transforms that left the line as it was.", "--changed")] = False,
+    lines: Annotated[int, option("N", "Number of lines of each task or source.", min=1)] = 20,
+    html: Annotated[Path | None, option("FILE", "Write an HTML page instead, or - for stdout.")] = None,
+    changed: Annotated[bool, flag("Hide transforms that did not change the line.", "--changed")] = False,
     trust: Trust = False,
     as_json: Annotated[bool, flag("Print a JSON object for each line on stdout.", "--json")] = False,
 ) -> None:
     """Show what each step does to the first lines of a task, before and after side by side.
 
     Dropped lines are shown with the step that drops them. Tokens that a step removes or adds are coloured; without
-    colour, they stand in [-…-] and {+…+}.
+    colour, they are enclosed in [-…-] and {+…+}.
     """
     from volt.stream.checking.trace import debug, debug_page
 

@@ -1,4 +1,4 @@
-r"""Lines to stdout, the consumer's acknowledgements, and the saved state of a run.
+r"""Write lines to stdout, read the consumer's acknowledgements, and save the state of a run.
 
 Writing never blocks: while the pipe is full, the outlet waits for the pipe, signals, the timer and acknowledgements.
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 MOST_STATE = 1 << 28  # bytes of a file
 _READ_SIZE = 1 << 16
-_SHOWN = 100  # bytes of what the consumer wrote
-_SKIPPED = 1 << 16  # lines between two looks at how far skipping has come
+_SHOWN = 100  # bytes of the consumer's message that an error shows
+_SKIPPED = 1 << 16  # lines that are skipped between two updates of the progress bar
 
 
-Force = Annotated[bool, flag("Start anew, and replace the position of an earlier run in --state.", "--force")]
+Force = Annotated[bool, flag("Start from the beginning, and replace an earlier run's position in --state.", "--force")]
 
 
 def check_kept(
@@ -50,10 +50,10 @@ def check_kept(
 ) -> None:
     """Raise ConfigError if a run would replace the position of an earlier run without --force.
 
-    source: the state to start from, unless the run resumes;  unit: of positions
+    source: the state to start from, unless the run resumes;  unit: what a position counts
     """
     if resume and force:
-        raise ConfigError("--resume continues an earlier run, and --force starts anew; give one of them")
+        raise ConfigError("--resume continues an earlier run, and --force starts from the beginning; give one of them")
     if state is None or resume or force or not is_file(state) or identity(state) == (source and identity(source)):
         return
     try:
@@ -61,11 +61,11 @@ def check_kept(
     except (StreamError, ValueError, RecursionError, TypeError, KeyError):
         n = None
     if not isinstance(n, int):
-        raise ConfigError(f"--state {shown_path(state)}: exists, but contains no position; name another or add --force")
+        raise ConfigError(f"--state {shown_path(state)}: contains no position; name another file, or add --force")
     if n:
         raise ConfigError(
             f"--state {shown_path(state)}: contains the position of an earlier run, after {unit} {n:,}; "
-            "add --resume to continue there, or --force to start anew"
+            "add --resume to continue there, or --force to start from the beginning"
         )
 
 
@@ -103,7 +103,7 @@ class Consumer:
                 raise ConfigError(f"--ack {source}: descriptor is not open; redirect it, as in {source}<fifo") from None
 
     def look(self) -> int | None:
-        """Return how many lines it has reported."""
+        """Return how many lines the consumer has reported as used."""
         if self._path is not None:
             try:
                 values = self._path.read_bytes()
@@ -115,13 +115,13 @@ class Consumer:
             if used is None and values.strip():
                 result = quoted(values[:_SHOWN].decode(errors="replace").strip())
                 raise StreamError(
-                    f"--ack {shown_path(self._path)}: {result} is not a number of lines; write how many are used"
+                    f"--ack {shown_path(self._path)}: {result} is not a number of lines; write how many lines are used"
                 )
             self._advance(used)
         return self.used
 
     def listen(self) -> bool:
-        """Read the descriptor; return whether there may be more."""
+        """Read reports from the descriptor; return False at its end."""
         message = os.read(self.descriptor or 0, _READ_SIZE)
         whole, _, self._rest = (self._rest + message).rpartition(b"\n")
         self._advance(parsed(whole))
@@ -146,12 +146,12 @@ class Positions:
         used = self._consumer.look()
         if used is not None and used > (first := self._stream.n):
             if not quiet:
-                say(f"--ack: skipping from line {first:,} to line {used:,}, which the consumer has used")
+                say(f"--ack: skipping from line {first:,} to line {used:,}, up to which the consumer has used lines")
             with Phases(quiet=quiet).phase("skipping", total=used - first, unit="lines") as advance:
                 while (left := used - self._stream.n) and self._stream.skip(min(left, _SKIPPED)):
                     advance(self._stream.n - first)
             if self._stream.n < used:
-                raise StreamError(f"--ack: {used} lines are reported, but the stream ends after {self._stream.n}")
+                raise StreamError(f"--ack: {used} lines are reported as used, but the stream has only {self._stream.n}")
         self.first = self._stream.n
 
     def save(self, n_left: int) -> None:
@@ -159,15 +159,15 @@ class Positions:
         self.save_prepared()
 
     def prepare(self, n_left: int) -> None:
-        """Take the state after n_left lines, so that it can be saved after an interrupt."""
+        """Prepare the state after `n_left` written lines, so that it can be saved after an interrupt."""
         at = self._position(n_left)
         if self._path is None or at == self._saved:
             return
         try:
             self._prepared = at, self._stream.state(at=at)
-        except StreamError as error:  # the consumer is further behind than can be recalled
+        except StreamError as error:  # the state after the consumer's last line is not known any more
             if not self._warned:
-                say(f"the state stays as it was: {error}")
+                say(f"the saved state stays as it was: {error}")
             self._warned = True
 
     def save_prepared(self) -> None:
@@ -190,16 +190,16 @@ class Positions:
 
 
 TICK = 0.5  # seconds between two calls of `every`
-_ATOMIC = select.PIPE_BUF  # so much a pipe takes at once when poll says that it can be written to
+_ATOMIC = select.PIPE_BUF  # bytes that a pipe takes at once when poll reports it writable
 _FILE_CHUNK = 1 << 20
-_GRACE = 2.0  # seconds for the rest of a line after the order to stop
+_GRACE = 2.0  # seconds to write the rest of a line after a request to stop
 
 
 class Signals:
     """Requests by signal: to stop (the first SIGINT, SIGTERM or SIGHUP), to report (SIGUSR1).
 
     running: whether lines are being written; before that, and while computing lines, a stop request acts at once.
-    A second SIGINT or SIGTERM ends the process. A closed terminal may send SIGHUP twice.
+    A second SIGINT or SIGTERM ends the process; a second SIGHUP, as from a closed terminal, is ignored.
     """
 
     def __init__(self) -> None:
@@ -213,7 +213,7 @@ class Signals:
         if number == signal.SIGUSR1:
             self.report = True
         elif self.stop and number == signal.SIGHUP:
-            return  # the second one must not break into what ends the run
+            return  # a second SIGHUP must not interrupt the end of the run
         elif not self.stop and (not self.running or self._computing):
             self.stop, self._computing = number, False
             raise KeyboardInterrupt if number == signal.SIGINT else Ended(number)
@@ -224,7 +224,7 @@ class Signals:
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """Obey a request to stop at once, also an earlier one: raise KeyboardInterrupt or Ended."""
+        """Raise KeyboardInterrupt or Ended in the block at a request to stop, even an earlier one."""
         self._computing = True
         try:
             if self.stop:
@@ -257,7 +257,7 @@ class Signals:
 
 @contextmanager
 def own_stdout() -> Iterator[int]:
-    """Yield a descriptor of stdout for the lines alone; other output, as of a user's program, goes to stderr."""
+    """Yield a descriptor of stdout for lines only; other output, such as a user function's, goes to stderr."""
     sys.stdout.flush()
     number = sys.stdout.fileno()
     out = os.dup(number)
@@ -271,9 +271,9 @@ def own_stdout() -> Iterator[int]:
 
 
 class Outlet:
-    """Writes to a descriptor. n_lines: the whole lines written
+    """Writes to a descriptor. n_lines: number of whole lines written
 
-    listen: descriptor → function to call when it can be read;  every: called regularly
+    listen: descriptor → function to call when it is readable;  every: function to call regularly
     """
 
     def __init__(
@@ -289,8 +289,8 @@ class Outlet:
         self._next_tick = time.monotonic() + TICK
 
     def write(self, data: bytes) -> bool:
-        """Write whole lines; return False if a request to stop came first. Raises OSError."""
-        if os.getpid() != self._pid:  # a fork by a user's function has come back from it, and is no second stream
+        """Write whole lines; return False after a request to stop. Raises OSError."""
+        if os.getpid() != self._pid:  # a process that a user's function forked must not write, too
             os._exit(1)
         position, view, deadline = 0, memoryview(data), 0.0
         while position < len(data):
@@ -315,7 +315,7 @@ class Outlet:
             return 0
 
     def _attend(self, seconds: float, *, writing: bool = False) -> bool:
-        """Handle signals, listeners and the timer; return whether the outlet can be written to."""
+        """Handle signals, listeners and the timer; return whether the descriptor is writable."""
         if writing:
             self._poll.register(self._out, select.POLLOUT)
         ready = dict(self._poll.poll(seconds * 1000))
@@ -345,14 +345,14 @@ def stdout_is_open() -> bool:
 
 
 def is_open(out: int) -> bool:
-    """Check whether a descriptor can be written to; the replacement of a closed one cannot."""
+    """Check whether a descriptor is writable; the replacement of a closed stdout is not."""
     return fcntl.fcntl(out, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
 
 
 def _unblocked(out: int) -> tuple[int, bool, int]:
-    """Return a descriptor to write to, whether it is new, and how much to write at a time.
+    """Return a descriptor to write to, whether it is new, and how many bytes to write at a time.
 
-    A pipe is opened again where possible: others may share the flag that keeps a write from blocking.
+    A pipe is opened again if possible, because other processes may share the flag that keeps writes from blocking.
     """
     mode = os.fstat(out).st_mode
     if stat.S_ISREG(mode):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from volt.stream.running.stream import Stream
 
 
-Settings = Annotated[list[str] | None, option("KEY=VALUE", "Replace {{KEY}} in the file; may repeat.", "--set")]
+Settings = Annotated[list[str] | None, option("KEY=VALUE", "Replace {{KEY}} in the file; may be repeated.", "--set")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +38,9 @@ class TaskChoice:
     settings: Settings = None
     split: Annotated[
         Literal["train", "valid"],
-        typer.Option(help="valid: the tasks of that split, each line once, in order, without noise."),
+        typer.Option(help="valid: the validation tasks, each line once, in order, without noise."),
     ] = "train"
-    task: Annotated[list[str] | None, option("NAME", "This task alone; may repeat. --split valid: of any split.")] = (
+    task: Annotated[list[str] | None, option("NAME", "Only this task; may be repeated. With --split valid: any.")] = (
         None
     )
 
@@ -50,7 +50,7 @@ class TaskChoice:
 
 
 def values_of(settings: list[str] | None) -> dict[str, str]:
-    """Return the values of a template by their keys, from KEY=VALUE.
+    """Parse KEY=VALUE settings; return the value of each key.
 
     >>> values_of(["src=de", "n=3"])
     {'src': 'de', 'n': '3'}
@@ -93,8 +93,8 @@ def _readable(config: Path) -> Path | None:
 class PipelineOptions:
     PANEL = "Pipelines"
 
-    weights: Annotated[str, option("N,N", "One weight for each source, as in 2,1; default: all the same.")] = ""
-    langs: Annotated[str, option("L1-L2", "The languages of mtdata's data sets, as in deu-eng.")] = ""
+    weights: Annotated[str, option("N,N", "One weight for each source, such as 2,1; default: equal.")] = ""
+    langs: Annotated[str, option("L1-L2", "The languages of mtdata's data sets, such as deu-eng.")] = ""
 
 
 @dataclass(frozen=True)
@@ -119,8 +119,8 @@ class StreamOptions:
         sources, weights = self.sources or [], self.pipeline.weights
         extra = [*sources[:1], *filter(None, (weights, self.pipeline.langs))]
         if not self.is_pipeline and extra and not os.path.isdir(self.config):
-            also = f"; to have the pipeline {self.config}, move the file" * (str(self.config) in PIPELINES)
-            raise ConfigError(f"{self.config}: a file that names its own sources; remove {extra[0]}{also}")
+            also = f"; to run the pipeline {self.config}, move the file" * (str(self.config) in PIPELINES)
+            raise ConfigError(f"{self.config}: is a file with its own sources; remove {extra[0]}{also}")
         if self.is_pipeline and sources and str(self.config) != "mtdata":
             try:
                 input_paths(sources)
@@ -128,7 +128,7 @@ class StreamOptions:
                 more = [source for source in sources if source.replace(".", "").isdecimal()]
                 if not (weights and more):
                     raise
-                raise ConfigError(f"--weights takes one word; write --weights {','.join([weights, *more])}") from None
+                raise ConfigError(f"--weights takes no spaces; write --weights {','.join([weights, *more])}") from None
 
     @property
     def is_pipeline(self) -> bool:
@@ -139,7 +139,7 @@ class StreamOptions:
         return [] if self.is_pipeline else [self.config]
 
     def open(self, *, rank: int | None = None, world: int | None = None, quiet: bool = False, **options: Any) -> Stream:
-        """Return the stream, and print its warnings unless quiet. Options that are None keep their defaults."""
+        """Return the stream; print its warnings unless `quiet`. An option that is None keeps its default."""
         from volt.stream.config.presets import parsed_weights, pipeline_config
         from volt.stream.reading.distributed_sampler import from_environment
         from volt.stream.running.stream import Stream

@@ -42,9 +42,9 @@ _FIRST = 5
 
 
 def blocks_and_places(stream: Stream, *, limit: int | None, every: int | None) -> Iterator[tuple[bytes, str]]:
-    """Yield the stream's lines in blocks, and the place of each line to log; other places are empty.
+    """Yield the stream's lines in blocks, with places: a line to log is a block with its place, other places are "".
 
-    every: log the first five lines and each Nth; None logs none
+    every: log the first five lines and every Nth; None logs none
     """
     if every is None:
         yield from ((data, "") for data in stream.blocks(limit=limit))
@@ -71,7 +71,7 @@ def _write_sample(path: Path, data: bytes, mode: str) -> None:
         raise OutputError(f"--sample {path}: {reason(error)}; name another file") from None
 
 
-_MOST_SOURCES = 5  # that the summary names
+_MOST_SOURCES = 5  # sources that the summary lists
 
 
 @dataclass(frozen=True)
@@ -79,16 +79,16 @@ class StateOptions:
     PANEL = "State"
 
     state: Annotated[Path | None, option("FILE", "Save the state here, regularly and at the end.")] = None
-    state_every: Annotated[int, option("N", "Lines between two states, at least; whole blocks are written.")] = 100_000
-    from_state: Annotated[Path | None, option("FILE", "Start where this state was saved.")] = None
-    resume: Annotated[bool, flag("Continue from --state, if it exists, and --ack.", "--resume")] = False
+    state_every: Annotated[int, option("N", "Minimum lines between two saved states; blocks are whole.")] = 100_000
+    from_state: Annotated[Path | None, option("FILE", "Start from this saved state.")] = None
+    resume: Annotated[bool, flag("Continue from --state, if the file exists, and --ack.", "--resume")] = False
     force: Force = False
     ack: Annotated[
         str | None,
         option(
             "FILE|N",
-            "File or descriptor in which the consumer says how many lines it has used, counted from the stream's "
-            "first line; the state then stands right after them.",
+            "File or descriptor in which the consumer reports how many lines it has used, counted from the stream's "
+            "first line; the saved state then continues after these lines.",
         ),
     ] = None
 
@@ -96,8 +96,8 @@ class StateOptions:
         list[str] | None,
         option(
             "WHAT",
-            "Continue although this differs from the state: weights; sources, which were added; or data, lines that "
-            "were appended to a source. May be repeated.",
+            "Continue although the configuration has changed since the state: weights; sources (added); data (lines "
+            "appended to a source). May be repeated.",
         ),
     ] = None
 
@@ -115,22 +115,23 @@ def run(
     seed: Seed = None,
     rank: Rank = None,
     world: World = None,
-    summary: Annotated[Path | None, option("FILE", "Write the metrics at the end here, as JSON.")] = None,
+    summary: Annotated[Path | None, option("FILE", "Write the metrics to this file at the end, as JSON.")] = None,
     no_user_code: Annotated[
         bool, flag("Refuse configurations that name Python files to run.", "--no-user-code")
     ] = False,
     log_every: Annotated[int | None, option("N", "Show every Nth line, and the first five, on stderr.", min=1)] = None,
-    sample: Annotated[Path | None, option("FILE", "Write the lines that are shown here, too.")] = None,
+    sample: Annotated[Path | None, option("FILE", "Also write the shown lines to this file.")] = None,
     as_json: Annotated[bool, flag("Report as JSON, at the end and on SIGUSR1.", "--json")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the stream's lines to stdout.
 
-    A pipeline is a stream that has a name: default gives one SOURCE as it is; example mixes a parallel and a
-    back-translated SOURCE, with a tag and case noise; multistream mixes any number, and mtdata data sets that MTData
-    downloads. A file with the name of a pipeline is read as a configuration.
+    A pipeline is a ready-made stream: default gives one SOURCE unchanged; example mixes a parallel and a
+    back-translated SOURCE, with a tag and case noise; multistream mixes any number of SOURCEs; mtdata mixes data sets
+    that MTData downloads. If a file has the name of a pipeline, it is read as a configuration.
 
-    SIGUSR1 reports on stderr, as the end does. SIGINT and SIGTERM end the run at a line end, with its state saved.
+    SIGUSR1 prints the report of the end on stderr. SIGINT and SIGTERM end the run after a whole line, and save its
+    state.
     """
     _check(limit, states, summary, sample, log_every)
     _check_files(source.files, states, [summary, sample])
@@ -166,7 +167,7 @@ def run(
             as_json=as_json,
         )  # fmt: skip
         status = running.go(limit=limit, log_every=log_every)
-        if running.interrupted:  # what is being computed is not waited for
+        if running.interrupted:  # do not wait for lines that are being computed
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(status)
@@ -178,7 +179,7 @@ def _check(
     limit: int | None, states: StateOptions, summary: Path | None, sample: Path | None, log_every: int | None
 ) -> None:
     if (limit is not None and limit < 0) or states.state_every < 1:
-        raise ConfigError(f"--limit {limit} --state-every {states.state_every}: give 0 or more lines, and 1 or more")
+        raise ConfigError(f"--limit {limit} --state-every {states.state_every}: give 0 or more, and 1 or more")
     if not stdout_is_open():
         raise OutputError("stdout is closed, but the lines go there; send them to a file or a pipe")
     if states.resume and states.state is None and states.ack is None:
@@ -189,14 +190,14 @@ def _check(
 
 
 def _check_files(read: Sequence[str | Path], states: StateOptions, written: Sequence[str | Path | None]) -> None:
-    """Raise ConfigError if the run would write over a file it reads, other than its state."""
+    """Raise ConfigError if the run would overwrite a file that it reads, other than its state."""
     inputs = [*read, None if states.ack is None or states.ack.isdigit() else states.ack]
     check_places(["-", states.state, *written], inputs)
     check_places(["-", *written], [states.from_state])
 
 
 def _restored(stream: Stream, consumer: Consumer, states: StateOptions, *, quiet: bool) -> Positions:
-    """Restore the stream where the last run, and its consumer, ended."""
+    """Restore the position where the last run and its consumer ended."""
     from volt.stream.running.checkpoint import check_own, load_state
 
     if states.state is not None:
@@ -212,7 +213,7 @@ def _restored(stream: Stream, consumer: Consumer, states: StateOptions, *, quiet
         positions.skip_used(quiet=quiet)
     elif consumer.look():
         raise StreamError(
-            f"--ack: {consumer.used} lines are reported as used, but the stream starts anew; "
+            f"--ack: {consumer.used} lines are reported as used, but the stream starts at its first line; "
             "continue with --resume or --from-state, or remove the file"
         )
     return positions
@@ -220,7 +221,7 @@ def _restored(stream: Stream, consumer: Consumer, states: StateOptions, *, quiet
 
 @dataclass
 class _Run:
-    """Write a stream's lines to the descriptor `out`. every: lines between two states"""
+    """Write a stream's lines to the descriptor `out`. every: lines between two saved states"""
 
     stream: Stream
     positions: Positions
@@ -239,15 +240,15 @@ class _Run:
         self.outlet = Outlet(self.out, self.signals, listen=listen, every=self._attend)
 
     def go(self, *, limit: int | None, log_every: int | None) -> int:
-        """Write lines until the limit or any end; return the exit status."""
+        """Write lines until the limit, the end of the stream or a signal; return the exit status."""
         self.signals.running = True
         try:
             self._write(blocks_and_places(self.stream, limit=limit, every=log_every))
             self.has_ended = not self.signals.stop and (limit is None or self.outlet.n_lines < limit)
         except BrokenPipeError:
-            pass  # the reader has had enough
+            pass  # the reader has closed the pipe
         except (KeyboardInterrupt, Ended):
-            self.interrupted = True  # the stream may stand between two states
+            self.interrupted = True  # the stream may be between two states
         except OSError as error:
             self._finish()
             raise OutputError(f"stdout: {reason(error)} after line {self._left:,}") from None

@@ -19,14 +19,14 @@ def import_dynamicdata(
     config: Annotated[Path, argument("CONFIG", "The YAML file of dynamicdata.", callback=readable(ConfigError))],
     out: Annotated[Path, option("FILE", "Where to write the configuration, or - for stdout.", "-o", "--output")],
     batch_samples: Annotated[
-        int | None, option("N", "The samples of a minibatch, which its schedule counts.", min=1)
+        int | None, option("N", "Samples per minibatch; its schedule counts minibatches.", min=1)
     ] = None,
     settings: Settings = None,
     quiet: Quiet = False,
 ) -> None:
     """Read a configuration of OpenNMT-py's dynamicdata loader, and write it as VOLT's.
 
-    Inputs stand at the top level of dynamicdata's file, and name their tasks: inputs: {NAME: {src: FILE, tgt: FILE,
+    In dynamicdata's file, inputs must be at the top level, and name their tasks: inputs: {NAME: {src: FILE, tgt: FILE,
     task: TASK}}. Reports on stderr, and in comments of the new file, which keys have another meaning or no counterpart.
     """
     from volt.files.small_files import read_text
@@ -56,8 +56,8 @@ def vocabulary(
 ) -> None:
     """Count the subwords of a mixture of tasks, on both sides, and write a line `count<TAB>subword` for each.
 
-    The most frequent come first. Tokens that transforms add, such as language tags, are all listed, even with count 0.
-    `volt import --merges`, switchout, insertion and wb_noise read such files.
+    The most frequent subwords come first. Tokens that transforms add, such as language tags, are all listed, even with
+    count 0. `volt import --merges` and the transforms switchout, insertion and wb_noise read such files.
     """
     check_outputs({"output": out}, source.files)
     with loading():
@@ -79,15 +79,15 @@ _DAYS = 30.0
 
 
 def cache(
-    folder: Annotated[Path | None, argument("FOLDER", "A cache; default: that in your own cache folder.")] = None,
+    folder: Annotated[Path | None, argument("FOLDER", "The cache; default: volt/stream in your cache folder.")] = None,
     prune: Annotated[bool, flag("Remove unused files.", "--prune")] = False,
     days: Annotated[float | None, option("N", "With --prune: days until a file counts as unused; default: 30.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Report the size of the indices and split files of sources.
+    """Report the size of the cache: indices of sources, and copies of compressed files and tables.
 
-    --prune removes those not used for --days, and those of files that are gone or have changed. Nothing is lost: files
-    that are needed again are created again.
+    --prune removes files not used for --days, and files of sources that are gone or have changed. Nothing is lost: a
+    removed file that is needed again is created again.
     """
     from volt.stream.reading import index_cache
 
@@ -105,13 +105,13 @@ def cache(
 def merge_states(
     states: Annotated[list[Path], argument("STATE", "The states of all ranks of a run.")],
     out: Annotated[Path, option("FILE", "Where to write the merged state.", "-o", "--output")],
-    world: Annotated[int | None, option("N", "Print at which line each of N new ranks continues.", min=1)] = None,
+    world: Annotated[int | None, option("N", "Print the line at which each of N new ranks continues.", min=1)] = None,
 ) -> None:
     """Merge the states of all ranks into one, to continue a run with another number of ranks.
 
-    No line is repeated or lost. Give the merged state to every new rank, with --from-state. A new rank's lines continue
-    where the old ranks' lines, divided among the new ones, end: its consumer counts from that number for --ack. --world
-    N prints the number.
+    No line is repeated or lost. Give the merged state to every new rank, with --from-state. The line numbers of a new
+    rank continue after its share of the old ranks' lines. Its consumer counts from that number for --ack; --world N
+    prints the number.
     """
     from volt.stream.running.checkpoint import load_state, save_state
     from volt.stream.running.merging_states import merge_states, rank_state
@@ -128,4 +128,4 @@ def merge_states(
     for n, group in groupby(range(n_ranks), key=lambda rank: rank_state(state, rank, n_ranks).n):
         ranks = list(group)
         who = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]} to {ranks[-1]}"
-        say(f"{who} of {world}: on from line {n:,}; count from {n} for --ack")
+        say(f"{who} of {world}: continue from line {n:,}; count from {n} for --ack")
