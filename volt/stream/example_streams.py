@@ -122,7 +122,7 @@ from functools import lru_cache
 
 
 def diagonal(fields: list[str]) -> str:
-    """Align each source word with the target word at the same relative position: fast; right if word orders agree."""
+    """Each source word with the target word at the same height: quick, and right where the word order is."""
     source, target = fields[0].split(), fields[1].split()
     if not source or not target:
         return ""
@@ -137,7 +137,7 @@ def _aligner():
 
 
 def simalign(fields: list[str]) -> str:
-    """Align words by multilingual embeddings (Jalili Sabet et al. 2020)."""
+    """The same from multilingual embeddings (Jalili Sabet et al. 2020)."""
     aligned = _aligner().get_word_aligns(fields[0], fields[1])
     return " ".join(f"{i}-{j}" for i, j in aligned["mwmf"])
 '''
