@@ -35,7 +35,7 @@ _TRANSPORT, _FLOPS = ("iterations", "transport entropy"), ("GFLOP/byte",)  # col
 
 
 def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str, Any]:
-    """Return all values of the report as JSON data. seconds: of each phase"""
+    """Return all values of the report as JSON data. seconds: the time of each phase"""
     coverage, counts, measured = result.candidates.coverage, result.candidates.counts, (result.best, *result.steps)
     steps = [
         {name: value for name, value in asdict(step).items() if name != "kept"}

@@ -1,4 +1,4 @@
-"""`Comparison.as_data()` → the tables of a report, for a terminal of any width and as Markdown. Computes no number.
+"""`Comparison.as_data()` → the tables of a report, for a terminal of any width and as Markdown. Computes no numbers.
 
 The page shows all columns with their labels; the terminal and Markdown show the brief table with abbreviated labels.
 """
