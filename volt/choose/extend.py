@@ -50,7 +50,7 @@ def extend_bpe(
     vocabulary: the vocabulary to extend, perhaps another library's, or pruned
     counts: the result of `count_words` with the vocabulary's settings, or a mapping of words to their counts
     n_merges, min_pair_count, report: as in `learn_bpe`, for the new merges
-    new_atoms: whether characters that the vocabulary lacks become tokens; None is True unless the vocabulary spells them by bytes
+    new_atoms: whether unknown characters become tokens; None is True unless the vocabulary spells them by bytes
 
     `volt.search` of the result gives a vocabulary with the same tokens at the same ids, followed by new ones.
     Raises CorpusError if the words were counted with other settings, or there are no words.

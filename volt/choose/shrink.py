@@ -32,11 +32,11 @@ _Entry = tuple[int, int, int]  # added pieces, occurrences, − number of a toke
 
 
 class Drops:
-    """The tokens of a vocabulary while some are dropped, at first none. `MergeTables` numbers them.
+    """The tokens of a vocabulary while some are dropped, numbered as in `MergeTables`.
 
-    retained: whether each is a token;  in_use: whether each is a token, or an intermediate result of merges
-    first_parts: the two that each splits into again;  parts: both sides of every merge that makes it
-    needs: how many others in use are merged from it;  closed: whether a token that others need must stay
+    retained: whether each is kept;  in_use: whether each is kept, or is an intermediate result of merges
+    first_parts: the two that each is split back into;  parts: both sides of every merge that makes it
+    needs: how many tokens in use are merged from it;  closed: whether a token that others need must stay
     """
 
     def __init__(

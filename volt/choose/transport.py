@@ -83,7 +83,7 @@ class TransportProblem:
         for name, mass, active, tau in sides:
             stranded = (mass > 0) & ~active
             problem = f"{name} {int(stranded.argmax())} has mass, but no stored cost to a partner with mass"
-            require(tau < 1 or not stranded.any(), f"{problem}; add one, set its mass to 0, or lower {name}_tau below 1.")
+            require(tau < 1 or not stranded.any(), f"{problem}; add one, zero its mass, or lower {name}_tau below 1.")
         values = {"cost": cost, "row_mass": row_mass, "column_mass": column_mass}
         for name, value in (values | {"active_rows": rows, "active_columns": columns}).items():
             object.__setattr__(self, name, value)  # the only way to set a field of a frozen dataclass
@@ -347,7 +347,6 @@ class PotSolver(Sinkhorn):
 
 
 def _pot_row(problem: TransportProblem, start: Potentials, *, solver: PotSolver) -> tuple[Floats, int]:
-    """Return log u and the number of iterations of POT."""
     try:
         import ot
     except ImportError as error:

@@ -335,7 +335,6 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Escape a text for Markdown and its tables."""
     return escape(" ".join(text.split()), quote=False).replace("|", "\\|")
 
 

@@ -84,7 +84,6 @@ class UnitCounter:
 
 
 def _pieces(data: bytes, size: int) -> Iterator[memoryview]:
-    """Yield runs of whole lines of about `size` bytes."""
     view, start = memoryview(data), 0
     while start < len(data):
         end = data.rfind(b"\n", start, start + size) + 1 or data.find(b"\n", start + size) + 1 or len(data)

@@ -181,7 +181,6 @@ class UnitCutter:
         return table.group_by("word").agg(pl.col("count").sum())  # a space and a "▁" of the text are spelled alike
 
     def _with_dummies(self, units: CountedUnits) -> CountedUnits:
-        """Put a space in front of the units that get a dummy "▁"."""
         marked = units.firsts.astype(bool)
         if self.spares_space:
             marked &= units.data[units.starts] != _BLANK

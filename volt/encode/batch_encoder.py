@@ -143,7 +143,6 @@ class UnitCache:
         return EncodedPart(out[: state.written].view(self._dtype), ends, self._left[: state.n_left].copy())
 
     def _with_room(self, status: int, out: NDArray[np.uint8], state: LoopState, text: Padded) -> NDArray[np.uint8]:
-        """Enlarge the array that is full. Return `out`, or a longer copy of it."""
         from volt.kernels.encode_units import LINES_FULL, OUT_FULL
         from volt.kernels.pretokenize import LONGEST
         from volt.kernels.unit_table import rebuild

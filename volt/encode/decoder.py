@@ -156,7 +156,6 @@ def _ends_with_space(vocabulary: Vocabulary) -> bool:
 
 
 def _texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[bytes]:
-    """Yield the UTF-8 text of each piece; a byte token's text may be a part of a character."""
     is_bytes, shows_spaces = vocabulary.pretokenizer.is_bytes, _shows_spaces(vocabulary)
     byte_of = _BYTES if vocabulary.byte_fallback and not is_bytes else {}
     special = set(vocabulary.special.all) if is_bytes else set[str]()

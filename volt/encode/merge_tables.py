@@ -275,7 +275,6 @@ class MergedWords:
         return cls(tables, Words(atoms, ends, counts.counts), Words(symbols, merged_ends, counts.counts))
 
     def token_counts(self) -> Longs:
-        """Count the occurrences of each token of the tables, (n_tokens,) int64."""
         return occurrences(self.words, len(self.tables.tokens))
 
 

@@ -22,7 +22,7 @@ from volt.files.atomic import make_folder, write_atomic
 Data = Mapping[str, Any]
 Row = dict[str, Any]
 Drawn = TypeVar("Drawn", alt.Chart, alt.LayerChart)
-COLORS = ("#3f7fd0", "#d06f1f", "#2f9573", "#b0559e", "#8a8430", "#c4504f", "#6f7f8f", "#7a63c7")  # 3:1 on light and dark
+COLORS = ("#3f7fd0", "#d06f1f", "#2f9573", "#b0559e", "#8a8430", "#c4504f", "#6f7f8f", "#7a63c7")  # 3:1 on both grounds
 WIDTH, HEIGHT = 640, 300
 MAX_POINTS = 400  # of the token-frequency profile; evenly spaced in the logarithm of the rank
 LONGEST = 16  # characters; longer tokens share the last bar

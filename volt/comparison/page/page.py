@@ -1,7 +1,7 @@
 r"""`Comparison` → one HTML file that shows it, even offline; and its charts as PNG and SVG.
 
 A content security policy allows the file's scripts by their hashes and nothing else. Data enter the file in
-autoescaped templates or as text nodes. The script splits text with the vocabulary of every searched size, as the encoder does.
+autoescaped templates or as text nodes. The script splits text by every searched size's vocabulary, as the encoder does.
 """
 
 from __future__ import annotations
