@@ -213,7 +213,9 @@ def test_words_that_are_all_forgotten_are_reported(small_pieces: list[Path], tmp
     path.write_text("".join(f"{n}\n" for n in range(3_000)), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Budget, "n_words", 300)
-        with pytest.raises(CorpusError, match="none of 3,000 words is left within the memory; give more, or remove"):
+        with pytest.raises(
+            CorpusError, match="none of 3,000 words is left within the memory; give more memory, or remove"
+        ):
             volt.count_words(path, memory="1G", approximate=True)
 
 
@@ -302,7 +304,7 @@ def test_the_command_tells_the_bound(tmp_path: Path, run: Run) -> None:
     for options, message in (
         (["--memory", ""], "memory is ''; give bytes, such as 512M, which is the least, 2G or 16G\n"),
         (["--memory", "5M"], "memory is 5M; give 512M or more"),
-        (["--approximate"], "approximate forgets words that do not fit into the memory; pass --memory 2G"),
+        (["--approximate"], "approximate needs a memory limit, above which it forgets words; pass --memory 2G"),
     ):
         done = run("search", path, *options, "-o", tmp_path / "b.volt", status=2)
         assert message in done.stderr.decode()

@@ -153,8 +153,8 @@ def _steps_table(result: SearchResult, *, full: bool, hint: str) -> list[Rendera
     grid = Grid(heads, cells, range(len(heads) - 1), strong=strong, spare=spare)
     searched = result.searched
     note = (
-        f"MUV, and the rules muv, renyi and tokens, compare the {counted(len(searched), 'size')} searched, "
-        f"{searched[0]:,} to {searched[-1]:,}; other rows are what the other rules pick."
+        f"MUV and the rules muv, renyi and tokens compare the {counted(len(searched), 'size')} searched, "
+        f"{searched[0]:,} to {searched[-1]:,}; the other rows are sizes that other rules pick."
     )
     if len(shown) < n:
         note = f"{len(shown)} of {n} sizes{hint and f'; {hint}'}. {note}"

@@ -132,7 +132,7 @@ def _no_words(paths: list[str], counts: WordCounts, *, min_count: int) -> str:
     if counts.bound:
         return f"none of {counts.n_left_out:,} words is left within the memory; give more memory, or remove approximate"
     if counts.n_left_out:
-        return f"none of {counts.n_left_out:,} words occurs {counted(min_count, 'time')} or more; lower min_count"
+        return f"no word of {counts.n_left_out:,} occurs {counted(min_count, 'time')} or more; lower min_count"
     names = ", ".join(paths[:3]) + f" and {len(paths) - 3} more" * (len(paths) > 3)
     return f"{names}: no words in {counts.n_lines} lines; check the files and the pre-tokenizer"
 
