@@ -5,7 +5,7 @@ utility    the first size at which doubling lowered the entropy by less than 1/8
 median500  the largest size at which half of the tokens in use occur at least 500 times
 knee       where the entropy lies farthest below the chord from 1,000 to 30,000 tokens
 f95        the largest size at which 95 % of the tokens occur at least 100 times (Gowda & May 2020)
-muv        the greatest Eq. 1 among the searched sizes (the paper's text); on a BPE sweep, at the first that has one
+muv        the greatest Eq. 1 among the searched sizes (the paper's text); with BPE, the first that has Eq. 1
 renyi      the greatest Rényi efficiency, α = 2.5 (Zouhar et al. 2023)
 tokens     the fewest pieces in the corpus, so always the largest size
 scaling    the size that a language model deserves (Tao et al. 2024)

@@ -35,7 +35,7 @@ class Drops:
     """The tokens of a vocabulary while some are dropped, numbered as in `MergeTables`.
 
     retained: whether each is kept;  in_use: whether each is kept, or is an intermediate result of merges
-    first_parts: the two that each is split back into;  parts: both sides of every merge that makes it
+    first_parts: the two parts that each is split back into;  parts: both sides of every merge that makes it
     needs: how many tokens in use are merged from it;  closed: whether a token that others need must stay
     """
 

@@ -83,7 +83,7 @@ class TransportProblem:
         for name, mass, active, tau in sides:
             stranded = (mass > 0) & ~active
             problem = f"{name} {int(stranded.argmax())} has mass, but no stored cost to a partner with mass"
-            require(tau < 1 or not stranded.any(), f"{problem}; add one, zero its mass, or lower {name}_tau below 1.")
+            require(tau < 1 or not stranded.any(), f"{problem}; add one, set its mass to 0, or lower {name}_tau.")
         values = {"cost": cost, "row_mass": row_mass, "column_mass": column_mass}
         for name, value in (values | {"active_rows": rows, "active_columns": columns}).items():
             object.__setattr__(self, name, value)  # the only way to set a field of a frozen dataclass
@@ -222,7 +222,7 @@ class Sinkhorn:
     def __call__(self, problem: TransportProblem, start: Potentials | None = None) -> TransportPlan:
         """Solve `problem`. A plan that has not converged is also returned.
 
-        start: potentials of an earlier plan; only the rows' are read, because the columns' follow from them
+        start: potentials of an earlier plan; only `start.row` is read, because the columns follow from it
         """
         arguments.instance(problem, TransportProblem, "problem", remedy="give a volt.TransportProblem")
         sides, n_iters, row = _sides(problem), 1, np.zeros(int(problem.active_rows.sum()))
@@ -268,7 +268,7 @@ class _Step:
     row_sums: Floats
     row: Floats
     change: float
-    rate: float  # this change / the previous iteration's
+    rate: float  # change / the previous iteration's change
 
 
 def _sides(problem: TransportProblem) -> Sides:

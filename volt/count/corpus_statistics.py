@@ -29,7 +29,7 @@ _WORD, _COUNT = pl.col("word"), pl.col("count").cast(pl.Float64)
 
 @dataclass(frozen=True, slots=True)
 class Unspaced:
-    """Text without spaces between words: its commonest such script, and the share of characters in all such scripts.
+    """Text in scripts without spaces between words: the commonest of them, and their share of all characters.
 
     length: the mean number of letters of such scripts in a word that contains any
     """

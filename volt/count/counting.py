@@ -96,7 +96,7 @@ Progress = Callable[[str, int, int | None], object]
 
 _PARQUET_ROWS = 1 << 22  # per step
 _MOST_LINES = 1 << 22  # of a block: more would take too much memory
-_LARGE = 1 << 20  # bytes: larger text is counted by units; smaller text is counted before the loops are loaded
+_LARGE = 1 << 20  # bytes: larger text is counted by units; smaller text takes less time than loading these loops
 _TEXT, _WORD, _COUNT = pl.col("text"), pl.col("word"), pl.col("count")
 _SPACES = bytes(ord("\n") if byte in ascii_bytes(SPLIT_SPACE) else byte for byte in range(256))
 _TABLE_LINE = r"^(.+)[\t ]([0-9]+)$"

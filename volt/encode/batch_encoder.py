@@ -79,7 +79,7 @@ class EncodedPart:
 
     values: ids (n,) int32, or text (n,) uint8 with a line end after each line
     ends: (n_lines,) int64, where each line's values end
-    left: (n_left, 2) int64, the lines that `values` lacks, for Python: each line's number, and its end in the text
+    left: (n_left, 2) int64, the number and the end in the text of each line that Python must still encode
     """
 
     values: NDArray[Any]
@@ -121,7 +121,7 @@ class UnitCache:
         self.n_units = self._n_values = self._n_pending = 0
 
     def encode(self, text: Padded, *, strips_return: bool = False) -> EncodedPart:
-        """Return the values of a text's lines. They are valid only if no unit is `pending` then: see `fill_pending`."""
+        """Return the values of a text's lines. They are valid only if no unit is `pending` now: see `fill_pending`."""
         from volt.kernels.encode_new_unit import LoopState
         from volt.kernels.encode_units import ROOM, Rule, encode_units
 
@@ -255,7 +255,7 @@ class BatchEncoder:
     def encode(
         self, chunks: Iterable[Chunk], *, dropout: Dropout | None = None, n_threads: int | None = None
     ) -> Iterator[EncodedPart]:
-        """Yield each chunk's encoded lines, in order; an awaited chunk's, before the next chunk is requested."""
+        """Yield each chunk's encoded lines, in order. Yield an awaited chunk before requesting the next."""
         assert self.sampled == (dropout is not None)
         encode, n_threads = partial(self._encode, dropout=dropout), n_threads or available_cores()
         return in_order(encode, chunks, n_threads=n_threads, is_awaited=attrgetter("awaited"))
@@ -299,7 +299,7 @@ class BatchEncoder:
             cache.fill_pending(values, _ends_of_groups(ends, result.n_words), result.irregular)
 
     def _values(self, text: str, lengths: Longs) -> tuple[NDArray[Any], Longs]:
-        """Return the values of words, and where each word's end; for dropout, atoms, with each word's last marked."""
+        """Return the values of words, and where each word ends. For dropout, values are atoms, a word's last marked."""
         symbols, ends = self.tables.atoms(text, lengths)
         if self.sampled:
             atoms = 2 * symbols

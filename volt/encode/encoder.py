@@ -2,7 +2,7 @@
 
 A word starts as atoms. The applicable merge with the lowest rank is applied, from left to right, until no merge applies
 (`Vocabulary.merging` may set another order). A piece outside the vocabulary is then split back into the two parts of
-the first merge that makes it. An unknown character is a piece of its own; its ids are its bytes' or that of `<unk>`.
+the first merge that makes it. An unknown character is a piece of its own; it gets byte ids or the id of `<unk>`.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ class Encoder:
         return list(encode_offsets(self.vocabulary, _line(line, "encode_offsets"), encode_words=self._encoded))
 
     def ids(self, pieces: Iterable[str]) -> Ids:
-        """Return the ids of pieces, (n_pieces,) int32. Unknown pieces get the id of `unk`, or none without `unk`.
+        """Return the ids of pieces, (n_pieces,) int32. Unknown pieces get the id of `unk`, if it exists.
 
         pieces: strings
         """

@@ -155,7 +155,7 @@ def encode_each(
 
 
 def without_outputs(paths: Iterable[str], folder: Path) -> list[str]:
-    """Return the paths without files that, by a folder's manifest, an earlier `encode_each` wrote into it."""
+    """Leave out the files that an earlier `encode_each` wrote into the folder, by its manifest."""
     paths = list(paths)
     listed = {
         file.name

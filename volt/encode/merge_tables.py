@@ -46,7 +46,7 @@ class Spelled(NamedTuple):
         return np.diff(self.ends, prepend=0)
 
     def only(self, chosen: NDArray[np.bool_]) -> Spelled:
-        """Return only the chosen tokens' symbols; the rest keep their numbers, with no symbols."""
+        """Return only the chosen tokens' symbols; other tokens keep their numbers, without symbols."""
         return Spelled(self.symbols[np.repeat(chosen, self.sizes)], np.cumsum(np.where(chosen, self.sizes, 0)))
 
 
@@ -198,7 +198,7 @@ class MergeTables:
         return self._symbols(*text_codes(text, lengths, marker=self.vocabulary.marker))
 
     def encode(self, words: Sequence[str], *, dropout: float = 0.0, state: int = NO_STATE) -> tuple[Ints, Longs]:
-        """Return the pieces of words as symbols, and where each word ends. state: of dropout's generator"""
+        """Return the pieces of words as symbols, and where each word ends. state: dropout's generator"""
         symbols, ends = self._symbols(*atom_codes(words, marker=self.vocabulary.marker))
         return self.encode_atoms(symbols, ends, dropout=dropout, state=state)
 

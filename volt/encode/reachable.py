@@ -93,7 +93,7 @@ Trial = Callable[[Form], list[str]]
 
 
 def trials(vocabulary: Vocabulary) -> Iterator[Trial]:
-    """Yield functions, each from a form to lines that may produce it, the likeliest first."""
+    """Yield functions from a form to lines that may produce the form, the likeliest function first."""
     contexts = ("", *neighbours(vocabulary))
     yield partial(_alone, vocabulary)
     pairs = [*product(contexts, contexts)][1:]

@@ -41,7 +41,7 @@ class _Rows:
 class Rendering:
     """The values of each symbol. Safe to share between threads.
 
-    kind: "ids" for int32, with `unk`, if any, for unknown pieces; "pieces" or "id text" for UTF-8, a space after each
+    kind: "ids" (int32; unknown pieces become `unk`, if it exists), "pieces" or "id text" (UTF-8, a space after each)
     separator: the mark after each piece that does not end a word, see `joined`
     """
 

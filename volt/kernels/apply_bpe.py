@@ -365,7 +365,7 @@ def sample_each(
 
 
 def trace(words: Words, merges: Merges, progress: LongArray) -> tuple[LongArray, LongArray, LongArray]:
-    """Encode every word with all merges, and find at which added merge (the step) each replacement first happens.
+    """Encode every word with all merges, and find at which step each replacement happens if merges are added in turn.
 
     A replacement of rank r happens at step max(r, all ranks before it in its word).
     Returns the weights of replacements whose step is their rank; for late ones, keys step << 32 | rank, and weights.

@@ -84,7 +84,7 @@ def look_up(
 def frame_ids(
     data: IdArray, starts: LongArray, sizes: LongArray, head: IdArray, tail: IdArray, n_ids: int, out: IntArray
 ) -> int:
-    """Write each value between a head and a tail. Return the first with an id outside 0 … n_ids − 1, or −1."""
+    """Write each value between a head and a tail. Return the first value with an id outside 0 … n_ids − 1, or −1."""
     at, bad = 0, -1
     for i in range(len(starts)):
         for k in range(len(head)):

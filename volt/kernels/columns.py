@@ -183,7 +183,7 @@ def permuted(inputs: LongArray, outputs: LongArray, order: LongArray, firsts: Lo
     """Write the indices of output lines, in the order that results if the input lines they come from are permuted.
 
     inputs, outputs: the origins of lines, in the same order
-    Returns the number of lines written, fewer than there are if `outputs` is out of order.
+    Returns the number of lines written, less than len(outputs) if `outputs` is out of order.
     """
     done = 0
     for i in range(len(inputs)):
@@ -238,7 +238,7 @@ def find_starts(
 ) -> int:  # fmt: skip
     """Write where documents start: each takes lines while they have its id and fit its limits. Return the number.
 
-    n_tokens: (n_fields, n);  totals: (n_fields,), memory;  ids, starts, sizes: a line whose id is empty stands alone
+    n_tokens: (n_fields, n);  totals: (n_fields,), working memory;  ids, starts, sizes: a line without an id stands alone
     joins, limits: for a document that starts at each line: whether more lines may follow, and its maximum tokens
     """
     n, start = 0, 0

@@ -141,11 +141,11 @@ PARTS_DIFFER = _have(
     (Compiler, "compile_extra"),
 )
 SILENT = 2.0  # seconds that compiling may take without a message
-MESSAGE = "volt compiles its loops, once on this machine, which takes some 10 s; run `volt warmup` to do it ahead"
+MESSAGE = "volt compiles its loops, once on this machine, which takes some 10 s; run `volt warmup` to do it in advance"
 
 
 class CompilingWarning(UserWarning):
-    """A call compiles loops, once on this machine, and takes long; `volt warmup` does it ahead."""
+    """A call compiles loops, once on this machine, and takes long; `volt warmup` does it in advance."""
 
 
 class _Notice:

@@ -3,7 +3,7 @@
     worst source = greatest pieces / units;  of equal ones, the first
     best pair    = greatest (count in that source, left string, right string)
 
-The merge is applied in all sources. Of n sources, source s has token t as t · n + s in the tables of
+The merge is applied in all sources. With n sources, token t of source s is number t · n + s in the tables of
 `volt.kernels.learn`. New pairs are no more frequent than those they come from, so a source whose best pair is too rare
 never chooses again.
 """

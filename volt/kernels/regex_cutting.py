@@ -200,7 +200,7 @@ WIDEST, MORE = 4, 4  # maximum bytes for one byte, with the space after its word
 
 class WordSpelling(NamedTuple):
     spelled: ByteArray  # (256 · 4,), how many bytes each byte becomes, and which
-    keeps_hidden: int  # 1 if a word stays as it is if it is one private character, for a user token
+    keeps_hidden: int  # 1 if a word that is one private character, for a user token, stays as it is
     matches_only: int  # 1 if text between the matches of the one split is dropped
 
 
