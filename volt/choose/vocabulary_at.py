@@ -77,9 +77,7 @@ def counts_of_kept(candidates: Candidates, kept: NDArray[np.bool_]) -> Longs:
     results, first_merges = np.unique(candidates.results, return_index=True)
     parts = dict(zip(results.tolist(), candidates.parts[first_merges].tolist(), strict=True))
     split = np.flatnonzero(~kept)[::-1].tolist()
-    for token in sorted(
-        split, key=lambda token: -len(candidates.tokens[token])
-    ):  # tokens made of a token come before it
+    for token in sorted(split, key=lambda token: -len(candidates.tokens[token])):  # tokens made of it come first
         for part in parts.get(token, ()):
             counts[part] += counts[token]
     return counts

@@ -238,7 +238,7 @@ def find_starts(
 ) -> int:  # fmt: skip
     """Write where documents start: each takes lines while they have its id and fit its limits. Return the number.
 
-    n_tokens: (n_fields, n);  totals: (n_fields,), working memory;  ids, starts, sizes: a line without an id stands alone
+    n_tokens: (n_fields, n);  totals: (n_fields,), overwritten;  ids, starts, sizes: a line without an id stands alone
     joins, limits: for a document that starts at each line: whether more lines may follow, and its maximum tokens
     """
     n, start = 0, 0
