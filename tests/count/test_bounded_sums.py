@@ -261,7 +261,9 @@ def test_a_tally_starts_at_the_least_number_asked() -> None:
 
 def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not as a traceback."""
-    with pytest.raises(CorpusError, match="cannot be written there: no such file or directory; set TMPDIR to"):
+    with pytest.raises(
+        CorpusError, match="cannot write words that exceed the memory: no such file or directory; set TMPDIR to"
+    ):
         SortedRuns(tmp_path / "nowhere").write(part_of({"a": 1}).table)
     monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
     with pytest.raises(
