@@ -377,7 +377,7 @@ class Encoded:
     def __getitem__(self, line: int) -> Ids:
         line = arguments.whole(line, "line")
         if not -len(self) <= line < len(self):
-            raise IndexError(f"line {line} is out of range; there are {counted(len(self), 'line')}")
+            raise IndexError(f"line {line} is out of range for {counted(len(self), 'line')}")
         line %= len(self)
         return self.ids[self.offsets[line] : self.offsets[line + 1]]
 
