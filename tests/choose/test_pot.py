@@ -51,7 +51,7 @@ def test_pot_solver_balanced_and_with_zero_masses():
 def test_pot_solver_refuses_large_problems_and_names_its_package(monkeypatch):
     """Too many dense cells, and a missing library, are errors that say what to do."""
     problem = random_problem(1)
-    with pytest.raises(TransportError, match="dense cells are above 0; use Sinkhorn"):
+    with pytest.raises(TransportError, match="dense cells, more than 0; use Sinkhorn"):
         PotSolver(max_cells=0)(problem)
     monkeypatch.setitem(sys.modules, "ot", None)
     with pytest.raises(MissingLibraryError, match=r"pip install 'volt-vocab\[pot\]'"):

@@ -47,7 +47,7 @@ def rows_of(report: str) -> list[list[str]]:
     """The cells of the table of sizes, heads first."""
     lines = report.splitlines()
     start = next(place for place, line in enumerate(lines) if "picked by" in line)
-    end = next(place for place, line in enumerate(lines) if place > start and "MUV, and" in line)
+    end = next(place for place, line in enumerate(lines) if place > start and "MUV and the rules" in line)
     return [line.split() for line in lines[start:end] if line.split()[0].replace(",", "").isdecimal()]
 
 

@@ -91,8 +91,8 @@ def test_parse_rule():
     ("rare", "sentence"),
     [
         ({}, None),
-        ({"cd": 1}, "words that occur too rarely were left out, 0.8 % of all"),
-        ({"ac": 29, "xac": 29}, "words that occur too rarely were left out, 31.9 % of all"),
+        ({"cd": 1}, "words that occur too rarely were left out (0.8 % of all)"),
+        ({"ac": 29, "xac": 29}, "words that occur too rarely were left out (31.9 % of all)"),
     ],
 )
 def test_words_left_out_are_a_warning(rare: dict[str, int], sentence: str | None) -> None:
@@ -108,5 +108,5 @@ def test_approximate_counts_are_a_warning() -> None:
     """A search of approximate counts gives their bound."""
     counts = WordCounts(WordCounts.from_pairs({"low": 9, "lower": 6}).table, bound=2)
     assert search(learn_bpe(counts, 3)).warnings[-1] == (
-        "counts are approximate: up to 2 too low, after words were left out, 0 % of all"
+        "counts are approximate: up to 2 too low, because words were left out (0 % of all)"
     )

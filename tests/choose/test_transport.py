@@ -224,7 +224,7 @@ def entry(value):
         ({"row_tau": 0.0}, "row_tau is 0.0"),
         ({"column_tau": 1.5}, "column_tau is 1.5"),
         ({"column_tau": np.nan}, "column_tau is nan"),
-        ({"column_mass": np.array([1.0, 0.0])}, "row 1 has mass, .* row_tau below 1"),
+        ({"column_mass": np.array([1.0, 0.0])}, "row 1 has mass, .* lower row_tau"),
         ({"row_mass": np.array([0.0, 1.0]), "column_tau": 1.0}, "column 0 has mass"),
         ({"row_mass": np.array([0.0, 1.0]), "column_mass": np.array([1.0, 0.0])}, "no stored cost joins"),
         ({"cost": sparse.csr_array((0, 2)), "row_mass": np.zeros(0)}, "row_mass is 0 everywhere"),

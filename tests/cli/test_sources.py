@@ -50,7 +50,7 @@ def test_arguments_are_paths_names_and_columns(folder: Path, monkeypatch: pytest
         (["en=a.txt", "b.txt"], "b.txt has no name, but en=a.txt has one; write NAME=b.txt, or name none of them"),
         (["en=a.txt", "en=b.txt"], "source name 'en' of b.txt is given twice; write NAME=FILE with a name of its own"),
         (["=a.txt"], "source name '' of a.txt is empty; write NAME=FILE"),
-        (["en=a.tsv:0"], "en=a.tsv:0: columns count from 1; write en=a.tsv:1, say"),
+        (["en=a.tsv:0"], "en=a.tsv:0: columns are counted from 1; write en=a.tsv:1, say"),
     ],
 )
 def test_names_that_cannot_be_are_reported(arguments: list[str], message: str) -> None:
@@ -165,7 +165,7 @@ def test_each_source_has_the_vocabulary_of_a_search_of_its_own(run: Run, folder:
         ("en=corpus.txt el=el.txt --per-source -o -", "-o -: stdout takes only one file; --per-source writes several"),
         ("en=corpus.txt el=el.txt --per-source -o el.txt", "-o el.txt: is a file; --per-source writes several"),
         ("en=corpus.txt el.txt", "el.txt has no name, but en=corpus.txt has one; write NAME=el.txt"),
-        ("en=corpus.txt el=both.tsv:0", "el=both.tsv:0: columns count from 1; write el=both.tsv:1, say"),
+        ("en=corpus.txt el=both.tsv:0", "el=both.tsv:0: columns are counted from 1; write el=both.tsv:1, say"),
     ],
 )  # fmt: skip
 def test_what_contradicts_is_reported_with_status_2(line: str, message: str, run: Run, folder: Path) -> None:
@@ -182,7 +182,7 @@ def test_what_contradicts_is_reported_with_status_2(line: str, message: str, run
     [
         ("en=corpus.txt el=empty.txt", "empty.txt: no words in 0 lines; check the files"),
         ("en=corpus.txt el=nowhere.txt", "nowhere.txt: no such file; check the path"),
-        ("en=corpus.txt el=both.tsv:3", "both.tsv:1: field 3 was asked for, but there are 2; repair the line"),
+        ("en=corpus.txt el=both.tsv:3", "both.tsv:1: field 3 was requested, but the line has only 2; repair the line"),
     ],
 )
 def test_texts_that_cannot_be_counted_are_reported_with_status_1(

@@ -61,7 +61,9 @@ def test_tables_and_data_are_the_stored_ones() -> None:
         ]
         for table in (pick_table(data), *report_tables(data), *source_tables(data))
     }
-    charts = {name: digest(json.dumps(rounded(spec["datasets"])).encode()) for name, spec in specifications(data).items()}
+    charts = {
+        name: digest(json.dumps(rounded(spec["datasets"])).encode()) for name, spec in specifications(data).items()
+    }
     check("comparison charts", charts)
     check("comparison tables", tables)
     check(

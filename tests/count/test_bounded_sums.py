@@ -213,7 +213,9 @@ def test_words_that_are_all_forgotten_are_reported(small_pieces: list[Path], tmp
     path.write_text("".join(f"{n}\n" for n in range(3_000)), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Budget, "n_words", 300)
-        with pytest.raises(CorpusError, match="none of 3,000 words is left within the memory; give more, or remove"):
+        with pytest.raises(
+            CorpusError, match="none of 3,000 words is left within the memory; give more memory, or remove"
+        ):
             volt.count_words(path, memory="1G", approximate=True)
 
 
@@ -259,7 +261,9 @@ def test_a_tally_starts_at_the_least_number_asked() -> None:
 
 def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not as a traceback."""
-    with pytest.raises(CorpusError, match="cannot be written there: no such file or directory; set TMPDIR to"):
+    with pytest.raises(
+        CorpusError, match="cannot write words that exceed the memory: no such file or directory; set TMPDIR to"
+    ):
         SortedRuns(tmp_path / "nowhere").write(part_of({"a": 1}).table)
     monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
     with pytest.raises(
@@ -302,7 +306,7 @@ def test_the_command_tells_the_bound(tmp_path: Path, run: Run) -> None:
     for options, message in (
         (["--memory", ""], "memory is ''; give bytes, such as 512M, which is the least, 2G or 16G\n"),
         (["--memory", "5M"], "memory is 5M; give 512M or more"),
-        (["--approximate"], "approximate forgets words that do not fit into the memory; pass --memory 2G"),
+        (["--approximate"], "approximate needs a memory limit, above which it forgets words; pass --memory 2G"),
     ):
         done = run("search", path, *options, "-o", tmp_path / "b.volt", status=2)
         assert message in done.stderr.decode()

@@ -103,7 +103,7 @@ def test_min_count_drops_rare_words(write: Callable[[str, str], Path]) -> None:
     path = write("a", "x x y\n")
     assert count_words(path, min_count=2) == count_words(path).min_count(2)
     assert count_words(path, min_count=2).words == ["x"]
-    error_text("no word occurs 3 times, of 3 in all; lower min_count", path, min_count=3)
+    error_text("no word of 3 occurs 3 times or more; lower min_count", path, min_count=3)
 
 
 def test_the_map_is_injected(write: Callable[[str, str], Path]) -> None:
@@ -149,8 +149,8 @@ def test_fields_are_columns(folder: Path, rows: list[list[str]]) -> None:
 def test_missing_fields_are_reported(write: Callable[[str, str], Path]) -> None:
     """A short line is named with the number of its fields, a wrong number with an example."""
     path = write("a.tsv", "a\tb\nc\td\ne\n\n")
-    error_text(f"{path}:3: field 2 was asked for, but there are 1; repair the line", path, fields="2")
-    error_text(f"{path}:1: field 3 was asked for, but there are 2", path, fields=3, block_size=1)
+    error_text(f"{path}:3: field 2 was requested, but the line has only 1; repair the line", path, fields="2")
+    error_text(f"{path}:1: field 3 was requested, but the line has only 2", path, fields=3, block_size=1)
     for fields in ("0", "x", "", "1,1", [], [1.5], -1):
         error_text("give distinct column numbers, counted from 1", path, fields=fields)
     error_text("fields, column and word_counts exclude each other", path, fields=1, word_counts=True)
@@ -196,7 +196,7 @@ def test_columns_must_be_named(write: Callable[[str, str | bytes], Path], tmp_pa
     """JSON lines and parquet without a column are refused with the columns that exist."""
     path = write("a.jsonl.gz", gzip.compress(b'{"id": 1, "text": "a"}\n'))
     error_text(f"{path}: JSON lines; name the text column, one of: id, text", path)
-    error_text("name the text column, one of: none, it is empty", write("b.ndjson", ""))
+    error_text("name the text column, one of: none, because the file is empty", write("b.ndjson", ""))
     pl.DataFrame({"id": [1], "text": ["a"], "lang": ["de"]}).write_parquet(tmp_path / "a.parquet")
     error_text(
         f"{tmp_path / 'a.parquet'}: parquet; name the text column; there are: text, lang",

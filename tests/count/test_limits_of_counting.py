@@ -240,7 +240,7 @@ def test_named_files_and_their_columns(tmp_path: Path, monkeypatch: pytest.Monke
     }  # fmt: skip
     assert list(named_files(["b=x", "a=y"])) == ["a", "b"]
     for given_, message in {
-        "a=x:0": "a=x:0: columns count from 1; write a=x:1, say", "a=": "a=: names no file; write NAME=FILE",
+        "a=x:0": "a=x:0: columns are counted from 1; write a=x:1, say", "a=": "a=: names no file; write NAME=FILE",
         "..=x": r"\.\.=x: names no source", "=x": "source name '' of x is empty; write NAME=FILE with a name",
         "x": "x has no name, but b=y has one; write NAME=x", "b=z": "source name 'b' of z is given twice",
     }.items():  # fmt: skip

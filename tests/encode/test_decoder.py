@@ -177,7 +177,7 @@ def test_ids_out_of_range_are_reported(bad: int) -> None:
 @pytest.mark.parametrize("offsets", [[0, 3], [-1, 2], [0, 2, 1], [1, 0]])
 def test_offsets_that_do_not_fit_are_refused(offsets: list[int]) -> None:
     """Compiled code would read elsewhere in memory."""
-    with pytest.raises(VocabularyError, match="offsets must not fall, nor lie outside 0 to 2"):
+    with pytest.raises(VocabularyError, match="offsets must not decrease, or lie outside 0 to 2"):
         Decoder.of(Vocabulary((), ("a</w>", "b"))).decode_lines(np.array([4, 5], np.int32), np.array(offsets))
 
 

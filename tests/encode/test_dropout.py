@@ -69,7 +69,7 @@ def test_lines_may_have_numbers_of_their_own(rows, ends):
     assert made.encode_text(text.encode(), **options) == b"".join(expected)
     ids = made.encode_bytes(text.encode(), **options)
     assert len(ids) == len(lines)
-    with pytest.raises(ConfigError, match="one for each line"):
+    with pytest.raises(ConfigError, match="one number for each line"):
         made.encode_bytes(text.encode(), **options | {"numbers": np.zeros(len(lines) + 1, np.int64)})
 
 

@@ -184,7 +184,7 @@ def test_small_tables() -> None:
             "<Encoded: 9 ids of 8 lines>", [0, 1, 2, 3, 4], [0, 1, 2],
         )  # fmt: skip
         for place in (8, -9):
-            with pytest.raises(IndexError, match=f"line {place} of 8"):
+            with pytest.raises(IndexError, match=f"line {place} is out of range for 8 lines"):
                 flat[place]
     texts = ["é" + "ab" * n for n in range(decoding.SHORT)] + ["x" * n for n in range(1, decoding.SHORT + 3)]
     long = Vocabulary((), tuple(dict.fromkeys(texts)), marker="none", pretokenizer="unicode", whole_words=True)

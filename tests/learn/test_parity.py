@@ -158,7 +158,7 @@ def test_lengths_are_of_the_text_alone():
 @pytest.mark.parametrize(
     ("sources", "options", "kind", "message"),
     [
-        ({"a": {"low": 1}}, {}, ConfigError, "parity is between sources, but there is only 'a'; give two or more"),
+        ({"a": {"low": 1}}, {}, ConfigError, "parity compares sources, but there is only 'a'; give two or more"),
         ({}, {}, ConfigError, "0 sources"),
         ([{"low": 1}], {}, ConfigError, "sources is a list; give the counts of each source by its name"),
         ({1: {"low": 1}, 2: {"low": 1}}, {}, ConfigError, "the name of a source is 1 (int); give a str"),
@@ -170,7 +170,7 @@ def test_lengths_are_of_the_text_alone():
             ConfigError,
             "unknown unit 'word'; choose from character,",
         ),
-        ({"a": {"low": 1}, "b": {"a": 1}}, {"unit": "line"}, ConfigError, "the counts are of no lines"),
+        ({"a": {"low": 1}, "b": {"a": 1}}, {"unit": "line"}, ConfigError, "the counts contain no number of lines"),
         ({"a": {"low": 1}, "b": {"a": 1}}, {"temperature": 0}, ConfigError, "2 sources, temperature 0"),
         ({"a": {"low": 1}, "b": {"a": 1}}, {"n_merges": -1}, CandidateError, "n_merges is -1; give 0 or more"),
         ({"a": {"low": 1}, "b": {"a": 1}}, {"min_pair_count": 0}, CandidateError, "min_pair_count is 0; give 1 or"),

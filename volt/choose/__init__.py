@@ -1,4 +1,4 @@
-"""Candidates → the size and the vocabulary: criteria, optimal transport, rules. `volt.search` is the way in."""
+"""Candidates → the size and the vocabulary: criteria, optimal transport, rules. Start with `volt.search`."""
 
 from __future__ import annotations
 

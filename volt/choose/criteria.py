@@ -60,7 +60,7 @@ def muv(entropies: Floats, sizes: Longs) -> Floats:
     array([0.005])
     """
     if (np.diff(sizes) <= 0).any():
-        raise CriterionError(f"sizes {np.asarray(sizes).tolist()} do not increase")
+        raise CriterionError(f"sizes {np.asarray(sizes).tolist()} do not increase; sort them, without repetitions")
     return -np.diff(entropies) / np.diff(sizes)
 
 
@@ -127,7 +127,7 @@ def continued_word_rate(pieces_per_word: Longs, word_counts: Longs) -> float:
 
 
 def percentile_frequency(counts: Numbers, *, low: float = 0.03, high: float = 0.83) -> float:
-    """Return Σ_r p_r for ⌊low K⌋ < r ≤ ⌊high K⌋, of K types that occur, by rank (Zouhar et al. 2023)."""
+    """Return Σ_r p_r over the ranks ⌊low K⌋ < r ≤ ⌊high K⌋ of the K types that occur (Zouhar et al. 2023)."""
     if not 0 <= low < high <= 1:
         raise ConfigError(f"low is {low}, high {high}; give 0 ≤ low < high ≤ 1")
     p = np.sort(probs(counts))[::-1]
@@ -153,11 +153,11 @@ def parity(fertilities: Sequence[float]) -> list[float]:
 
 
 def premiums(pieces: Sequence[int]) -> list[float]:
-    """Return each source's pieces relative to the source with fewest (Petrov et al. 2023)."""
+    """Return each source's pieces relative to the source with the fewest (Petrov et al. 2023)."""
     return [n / min(pieces) for n in pieces]
 
 
 def source_shares(counts: Longs) -> Floats:
-    """Return each source's mean part in the counts of the tokens in use; counts: (n_sources, n_tokens)."""
+    """Return each source's share of a token's count, averaged over used tokens. counts: (n_sources, n_tokens)"""
     used = counts[:, counts.sum(axis=0) > 0]
     return np.asarray((used / used.sum(axis=0)).sum(axis=1) / max(1, used.shape[1]))

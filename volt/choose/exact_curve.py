@@ -22,7 +22,7 @@ Longs = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntropyCurve:
-    """The sizes (tokens) of all vocabularies that merges make in turn, their entropies, MUVs and numbers of pieces."""
+    """All sizes (tokens) that merges reach in turn, and the entropy, MUV and number of pieces at each."""
 
     sizes: Longs
     entropies: Floats

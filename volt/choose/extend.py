@@ -1,7 +1,7 @@
-"""A vocabulary and the counts of another corpus → candidates: its merges first, then new ones.
+"""A vocabulary and the counts of another corpus → candidates: the vocabulary's merges first, then new ones.
 
-Words are encoded with the vocabulary, and merging continues from there, so text is encoded as before up to the first
-new merge. If merging goes by ranks of texts, a new token and its neighbour may spell an old token; so the final counts
+Words are encoded with the vocabulary, and merging continues from there, so the old merges apply as before, and new ones
+follow. If the vocabulary merges by ranks, a new token and its neighbour may spell an old token; then the final counts
 come from encoding with all merges.
 """
 
@@ -47,13 +47,13 @@ def extend_bpe(
 ) -> Candidates:
     """Learn `n_merges` merges after those of a vocabulary, or fewer if no pair is left to merge.
 
-    vocabulary: the vocabulary to extend; it may be foreign, and pruned
+    vocabulary: the vocabulary to extend, perhaps another library's, or pruned
     counts: the result of `count_words` with the vocabulary's settings, or a mapping of words to their counts
     n_merges, min_pair_count, report: as in `learn_bpe`, for the new merges
-    new_atoms: whether characters that the vocabulary lacks become tokens; None is True unless it spells them by bytes
+    new_atoms: whether unknown characters become tokens; None is True unless the vocabulary spells them by bytes
 
     `volt.search` of the result gives a vocabulary with the same tokens at the same ids, followed by new ones.
-    Raises CorpusError if the words have other settings, or there are none.
+    Raises CorpusError if the words were counted with other settings, or there are no words.
 
     >>> old = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo"))
     >>> extend_bpe(old, {"low": 5, "slow": 2}, n_merges=1, new_atoms=False)
@@ -78,7 +78,7 @@ def extend_bpe(
 
 
 def words_for(vocabulary: Vocabulary, counts: WordCounts | Mapping[str, int], *, call: str) -> WordCounts:
-    """Check that words were counted with the vocabulary's settings. Raises CorpusError otherwise, or without words."""
+    """Return counts with the vocabulary's settings. Raises CorpusError if settings differ or there are no words."""
     if isinstance(counts, Mapping):
         normalizer, pretokenizer = vocabulary.normalizer, vocabulary.pretokenizer
         counts = WordCounts.from_pairs(counts, normalizer=normalizer, pretokenizer=pretokenizer)
@@ -91,11 +91,11 @@ def words_for(vocabulary: Vocabulary, counts: WordCounts | Mapping[str, int], *,
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """The words after the vocabulary's merges, and the tokens in their new order: unmade ones, then merged ones."""
+    """The words after the vocabulary's merges, and the tokens reordered: first those that no merge makes."""
 
     tokens: list[str]
     n_first: int  # tokens that no merge makes
-    retained: NDArray[np.bool_]  # by every vocabulary
+    retained: NDArray[np.bool_]  # whether every vocabulary keeps each token
 
     words: Words
     atom_counts: Longs  # (n_first,), before any merge
@@ -151,7 +151,7 @@ def _candidates(
     elif len(numbers) == len(output):
         steps = np.arange(len(vocabulary.merges), len(rows))
         changes = Replacements(steps, steps, replaced)
-    else:  # a new merge makes a token that the vocabulary could not reach, and older merges may follow
+    else:  # a new merge makes an old token that was unreachable, so old merges may follow
         changes = traced(start.words, table[:, :2], table[:, 2], None, one_by_one=vocabulary.merging == "steps")
     return Candidates(
         tokens=tuple(numbers),

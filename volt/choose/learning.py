@@ -13,17 +13,17 @@ from volt.learn.bpe import learn_bpe
 from volt.learn.candidates import Candidates
 from volt.text.atoms import Marker
 
-MOST_GROWN = 1 << 18  # merges, in steps that double
+MOST_GROWN = 1 << 18  # merges; their number doubles at each step
 
 
 def learn_enough(
     counts: WordCounts | Mapping[str, int], *, marker: Marker | None = None, min_pair_count: int = 2,
     coverage: float = 1.0, model: LanguageModel | None = None, report: Callable[[int], object] | None = None,
 ) -> Candidates:  # fmt: skip
-    """Learn merges until `balanced` is decided, no pair is left, or 262,144 merges are made.
+    """Learn merges until the rule `balanced` is decided, no pair is left, or there are 262,144 merges.
 
     counts, marker, min_pair_count, coverage, report: as in `learn_bpe`
-    model: a language model; learning continues up to its size
+    model: a language model; learning continues up to the size that it deserves
 
     >>> learn_enough({"low": 5, "lower": 2})
     <Candidates: 11 tokens, 6 atoms, 5 merges, suffix, from 7 words>

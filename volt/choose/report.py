@@ -35,7 +35,7 @@ _TRANSPORT, _FLOPS = ("iterations", "transport entropy"), ("GFLOP/byte",)  # col
 
 
 def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str, Any]:
-    """Return all values of the report as JSON data. seconds: of each phase"""
+    """Return all values of the report as JSON data. seconds: the time of each phase"""
     coverage, counts, measured = result.candidates.coverage, result.candidates.counts, (result.best, *result.steps)
     steps = [
         {name: value for name, value in asdict(step).items() if name != "kept"}
@@ -153,8 +153,8 @@ def _steps_table(result: SearchResult, *, full: bool, hint: str) -> list[Rendera
     grid = Grid(heads, cells, range(len(heads) - 1), strong=strong, spare=spare)
     searched = result.searched
     note = (
-        f"MUV, and the rules muv, renyi and tokens, compare the {counted(len(searched), 'size')} searched, "
-        f"{searched[0]:,} to {searched[-1]:,}; other rows are what the other rules pick."
+        f"MUV and the rules muv, renyi and tokens compare the {counted(len(searched), 'size')} searched, "
+        f"{searched[0]:,} to {searched[-1]:,}; the other rows are sizes that other rules pick."
     )
     if len(shown) < n:
         note = f"{len(shown)} of {n} sizes{hint and f'; {hint}'}. {note}"

@@ -5,14 +5,14 @@ utility    the first size at which doubling lowered the entropy by less than 1/8
 median500  the largest size at which half of the tokens in use occur at least 500 times
 knee       where the entropy lies farthest below the chord from 1,000 to 30,000 tokens
 f95        the largest size at which 95 % of the tokens occur at least 100 times (Gowda & May 2020)
-muv        argmax of Eq. 1 among the searched sizes (the paper's text); on a BPE sweep that is the first
+muv        the greatest Eq. 1 among the searched sizes (the paper's text); with BPE, the first that has Eq. 1
 renyi      the greatest Rényi efficiency, α = 2.5 (Zouhar et al. 2023)
 tokens     the fewest pieces in the corpus, so always the largest size
 scaling    the size that a language model deserves (Tao et al. 2024)
 fixed:N    N tokens
 
 balanced, utility, median500, knee, f95 and scaling do not depend on the searched sizes. For an extended vocabulary, the
-smallest size is the number of tokens that its merges make, and median500 and f95 count new tokens alone.
+smallest size is the number of tokens that its merges make, and median500 and f95 count only new tokens.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RuleReading:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExactCurve:
-    """Candidates and the entropies of all their sizes, and the rules that read them."""
+    """Candidates, the entropies of all their sizes, and the rules that read both."""
 
     candidates: Candidates
     curve: EntropyCurve
@@ -96,7 +96,7 @@ class ExactCurve:
         return self._largest(MEDIAN_COUNT, MEDIAN_SHARE, self._types(1), f"half of the {self._kind}s in use")
 
     def f95(self) -> RuleReading:
-        """Return the largest size at which 95 % of the tokens occur 100 times (Gowda & May 2020), or the closest."""
+        """Return the largest size at which 95 % of tokens occur 100 times (Gowda & May 2020); if none, the closest."""
         n_types = self.curve.sizes - self._first
         return self._largest(F95_COUNT, F95_SHARE, n_types, f"95 % of the {self._kind}s", closest=True)
 
@@ -139,11 +139,11 @@ class ExactCurve:
     def _largest(
         self, least: int, share: float, n_types: Longs, which: str, *, closest: bool = False
     ) -> RuleReading:  # fmt: skip
-        """Return the largest size at which a share of types occur `least` times, or the smallest or closest size.
+        """Return the largest size at which a share of types occur `least` times; if none, the smallest or `closest`.
 
-        n_types: at every size;  which: this share of types, in words
+        n_types: the types at every size;  which: this share of types, in words
         """
-        # While merges still make tokens that occur `least` times, many rare characters may still reach enough.
+        # Many rare characters may fail the share at first; later merges may still make enough frequent tokens.
         often = self._types(least)
         enough = (often >= np.ceil(share * n_types)) & (n_types > 0)
         faded = np.flatnonzero(~enough & (self._merges_at >= self._faded(least)))
@@ -159,11 +159,11 @@ class ExactCurve:
         return RuleReading(int(self.curve.sizes[index]), why, undecided)
 
     def _faded(self, least: int) -> int:
-        """Return after how many merges no merge makes a token that occurs so often."""
+        """Return how many merges precede the first one whose token occurs fewer than `least` times."""
         parts, gains = self.candidates.parts, self.candidates.gains()
         extends = self.candidates.extends
         gains[: len(extends.vocabulary.merges) if extends else 0] = least  # these merges belong to every size
-        faded = np.flatnonzero((gains < least) & (parts[:, 0] != parts[:, 1]))  # without overlaps ("aaa")
+        faded = np.flatnonzero((gains < least) & (parts[:, 0] != parts[:, 1]))  # "aaa" contains overlapping pairs
         if len(faded):
             return int(faded[0])
         known = self.candidates.left is not None and self.candidates.left < least
@@ -245,7 +245,7 @@ def as_rule(rule: str | int) -> str:
 
 
 def parse_rule(rule: str) -> int | None:
-    """Return the size of a "fixed:N" rule, None for others. Raises ConfigError if there is no such rule."""
+    """Return N for the rule "fixed:N", None for other rules. Raises ConfigError if the rule is unknown."""
     name, _, size = rule.partition(":")
     if name == "fixed" and size.isdecimal():
         return int(size)
@@ -256,7 +256,7 @@ def parse_rule(rule: str) -> int | None:
 
 
 def checked_model(model: LanguageModel | None, select: str = "") -> LanguageModel | None:
-    """Return the model, if it is one or None. select: the rule; "scaling" needs a model"""
+    """Check a model, which may be None unless the rule is "scaling". select: the rule"""
     example = "give model=volt.LanguageModel(params=1.2e9, width=2048), say"
     if model is not None:
         return arguments.instance(model, LanguageModel, "model", remedy=example)
@@ -286,5 +286,5 @@ def all_picks(
         size = offered[index].size
         picks[rule] = Pick(rule, at[size], size, why, on_edge=index in (first, len(offered) - 1))
     if fixed is not None:
-        picks[f"fixed:{fixed}"] = Pick(f"fixed:{fixed}", at[fixed], fixed, "as asked", on_edge=False)
+        picks[f"fixed:{fixed}"] = Pick(f"fixed:{fixed}", at[fixed], fixed, "as requested", on_edge=False)
     return picks

@@ -24,8 +24,8 @@ class LanguageModel:
     """The language model that a vocabulary is for.
 
     params: N, its parameters without the embedding
-    width: d, how many numbers an embedding of a token has
-    Raises ConfigError if one is not positive and finite.
+    width: d, the length of a token's embedding
+    Raises ConfigError if a value is not positive and finite.
 
     >>> LanguageModel(params=70e9, width=8192).size  # the paper says of Llama2-70B: at least 216 K
     230865
@@ -38,7 +38,7 @@ class LanguageModel:
         params = arguments.number(self.params, "params")
         if not 0 < params < math.inf:
             raise ConfigError(f"params is {params:g}; give a finite number above 0, without the embedding")
-        object.__setattr__(self, "params", params)  # a frozen dataclass takes them in this way
+        object.__setattr__(self, "params", params)  # the only way to set a field of a frozen dataclass
         object.__setattr__(self, "width", arguments.whole(self.width, "width", low=1, high=_MOST_WIDTH))
 
     @property

@@ -90,10 +90,10 @@ SMALL_CORPUS = 100_000  # words; in fewer, all but the commonest tokens occur a 
 
 
 def supported(candidates: Candidates, size: int) -> str:
-    """Return how often half of the tokens in use occur at least, and how well that supports the size."""
+    """Describe how well the corpus supports a size, by how often half of the tokens in use occur."""
     counts = candidates.counts_at(size)[candidates.smallest if candidates.extends else 0 :]
     used = np.sort(counts[counts > 0])
-    median = int(used[len(used) // 2]) if len(used) else 0  # the upper one of two, as in median500
+    median = int(used[len(used) // 2]) if len(used) else 0  # the upper of two middle counts, as in median500
     degree = "good" if median >= MEDIAN_COUNT else "fair" if median >= FAIR_COUNT else "weak"
     kind = "new token" if candidates.extends else "token"
     return f"{degree} support: half of the {kind}s in use occur {counted(median, 'time')} or more"
@@ -120,13 +120,13 @@ def caveats(candidates: Candidates, steps: Sequence[SizeStep], searched: Sequenc
     elif counts.total < SMALL_CORPUS:
         yield (
             f"{counts.total:,} words are a tiny corpus: most tokens rest on a few occurrences. "
-            "Expect another choice from more text"
+            "More text may give another choice"
         )
     share = f"{100 * counts.n_left_out / max(1, counts.n_left_out + counts.total):.3g} % of all"
     if counts.bound:
-        yield f"counts are approximate: up to {counts.bound:,} too low, after words were left out, {share}"
+        yield f"counts are approximate: up to {counts.bound:,} too low, because words were left out ({share})"
     elif counts.n_left_out:
-        yield f"words that occur too rarely were left out, {share}"
+        yield f"words that occur too rarely were left out ({share})"
     if n_bad := counts.n_bad_lines:
         were = "was" if n_bad == 1 else "were"
         yield f"{counted(n_bad, 'line')} {were} not UTF-8 and {were} repaired or skipped"
@@ -136,12 +136,12 @@ def caveats(candidates: Candidates, steps: Sequence[SizeStep], searched: Sequenc
 class SearchResult:
     """The result of a search.
 
-    best: the step of the vocabulary: the one that the rule chose, or a larger one if it is rounded up
+    best: the step of the vocabulary: the rule's choice, or a larger size if rounded up
     pick: the rule's choice, and why
     picks: the choice of every rule, by the rule's name
     steps: all measured sizes: the searched ones, and those that rules pick
     searched: the requested sizes
-    curve: the BPE sweep at every size
+    curve: entropy and MUV of BPE at every size
     vocabulary: the vocabulary of the best step
     warnings: sentences to read before trusting this result
     signature: the settings that reproduce it
@@ -190,11 +190,10 @@ class SearchResult:
     def composition(self) -> str:
         """The numbers of tokens and ids of the vocabulary, in words."""
         size, retained, n_ids = self.best.size, self.vocabulary.size, len(self.vocabulary.pieces)
-        of = f"{retained:,} of {counted(size, 'token')}, as {size - retained:,} only lead to longer ones" * (
-            retained < size
-        )
+        lead = "leads" if size - retained == 1 else "lead"
+        of = f"{retained:,} of {counted(size, 'token')}, as {size - retained:,} only {lead} to longer ones"
         kinds = "special and byte token" if self.vocabulary.byte_fallback else "special token"
-        return f"{of or counted(retained, 'token')}; {n_ids:,} ids with {counted(n_ids - retained, kinds)}"
+        return f"{of if retained < size else counted(size, 'token')}; {n_ids:,} ids with {counted(n_ids - retained, kinds)}"
 
     def __repr__(self) -> str:
         retained = counted(self.vocabulary.size, "token")
@@ -228,8 +227,8 @@ def search(
 
     candidates: the result of `learn_bpe`, `replay_bpe` or `extend_bpe`; after `extend_bpe`, every size has all tokens
         of the extended vocabulary, at their ids
-    sizes: increasing numbers of tokens, with atoms and without special tokens, that are measured in addition to the
-        sizes that rules pick; by default about twenty round ones
+    sizes: increasing numbers of tokens, with atoms but without special tokens, to measure in addition to the sizes
+        that rules pick; by default about twenty round ones
     select: the rule (see volt.choose.rules), or a size such as 8000, which is "fixed:8000"
     parameters: parameters of the criteria and the transport; by default `SearchParameters()`
     special: the special tokens of the vocabulary; by default `SpecialTokens()`, or the extended vocabulary's
@@ -250,7 +249,7 @@ def search(
         raise CandidateError(message, hint={"min_pair_count": 1})
     if candidates.extends and (special or byte_fallback):
         name = "special" if special else "byte_fallback"
-        raise ConfigError(f"{name} is given; but the extended vocabulary keeps its own; remove it")
+        raise ConfigError(f"{name} cannot be set, because the extended vocabulary keeps its own; remove it")
     parameters = checked_parameters(parameters)
     special = SpecialTokens() if special is None else arguments.instance(special, SpecialTokens, "special")
     select, report = as_rule(select), arguments.function(report, "report")

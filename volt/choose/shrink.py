@@ -1,8 +1,8 @@
 """A vocabulary and the counts of a corpus → the vocabulary with fewer ids, and a map from old ids to new ones.
 
-Dropping a token splits its n pieces back into the k kept parts of its first merge, which adds n (k − 1) pieces. So
-costs only rise, and a heap, whose entries are checked when they come up, finds the cheapest token. Tokens that others
-are merged from become scaffolding. Removing unneeded merges at the end changes a few words, which are counted again.
+Dropping a token splits its n occurrences back into k kept parts each, which adds n (k − 1) pieces. So costs only rise,
+and a heap, whose entries are updated when they come up, finds the cheapest token. A dropped token that others are
+merged from becomes scaffolding. Removing unneeded merges at the end changes a few words, so all are counted again.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from volt.count.word_counts import WordCounts
 
 
-_Entry = tuple[int, int, int]  # pieces more, pieces, − number of a token
+_Entry = tuple[int, int, int]  # added pieces, occurrences, − number of a token
 
 
 class Drops:
-    """The tokens of a vocabulary while some are dropped, at first none. `MergeTables` numbers them.
+    """The tokens of a vocabulary while some are dropped, numbered as in `MergeTables`.
 
-    retained: whether each is a token;  in_use: whether each is a token, or an intermediate result of merges
-    first_parts: the two that each splits into again;  parts: both sides of every merge that makes it
-    needs: how many others in use are merged from it;  closed: whether a token that others need must stay
+    retained: whether each is kept;  in_use: whether each is kept, or is an intermediate result of merges
+    first_parts: the two parts that each is split back into;  parts: both sides of every merge that makes it
+    needs: how many tokens in use are merged from it;  closed: whether a token that others need must stay
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Drops:
         self.parts: list[set[int]] = [set() for _ in keys]
         for left, right in vocabulary.merges:
             self.parts[numbers[left + right]] |= {numbers[left], numbers[right]}
-        if vocabulary.merging == "ranks":  # a token may be joined from other parts than its merge names
+        if vocabulary.merging == "ranks":  # a token may be joined from parts other than those of its merge
             for left, right, rank in zip(*(column.tolist() for column in pairs_met(tables.merges)), strict=True):
                 self.parts[tables.merges.results[rank]] |= {left, right}
         needed = Counter(chain(*self.parts, map(numbers.__getitem__, vocabulary.scaffolding)))
@@ -74,7 +74,7 @@ class Drops:
         return sum(self.counts) + self.n_unknown
 
     def drop(self, n: int) -> int:
-        """Drop up to n tokens in turn. Returns how many were dropped."""
+        """Drop up to n tokens, the cheapest first. Returns how many were dropped."""
         heap = [self._entry(number) for number in range(len(self.tokens)) if self._may_go(number)]
         heapify(heap)
         n_dropped = 0
@@ -82,7 +82,7 @@ class Drops:
             entry = heappop(heap)
             number = -entry[2]
             if not self._may_go(number):
-                continue  # dropped: it had two entries
+                continue  # already dropped: it had two entries
             if (now := self._entry(number)) > entry:
                 heappush(heap, now)
                 continue
@@ -120,7 +120,7 @@ class Drops:
         return n * (len(self._pieces(number)) - 1), n, -number
 
     def _pieces(self, number: int) -> list[int]:
-        """Return the pieces that a token is split back into; itself twice if no merge makes it."""
+        """Return the pieces that a token is split back into, or the token twice if no merge makes it."""
         result, stack = list[int](), list(self.first_parts[number] or ())
         if not stack:
             return [number, number]
@@ -140,7 +140,7 @@ class Drops:
                 self.counts[part] += n
 
     def _released(self, number: int) -> list[int]:
-        """Stop making a token that is not kept, and what only it needs. Returns tokens that may now be dropped."""
+        """Stop using a dropped token, and parts that only it needs. Returns tokens that may now be dropped."""
         result, stack = [], [number]
         while stack:
             token = stack.pop()
@@ -156,7 +156,7 @@ class Drops:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shrunk:
-    """A vocabulary with fewer ids, the counts of the corpus, and its pieces before and after.
+    """A vocabulary with fewer ids, and the number of pieces in the corpus before and after.
 
     new_ids: (n_old_ids,) the new id of each old one, −1 for dropped tokens: copy row i of an embedding to row
         new_ids[i]
@@ -180,17 +180,17 @@ def shrink(
     closed: bool = False,
     keep_atoms: bool = True,
 ) -> Shrunk:
-    """Drop the tokens that a corpus misses least, until `to` ids are left.
+    """Drop the tokens whose loss adds the fewest pieces to a corpus, until `to` ids are left.
 
-    vocabulary: the vocabulary to shrink; it may be foreign, and pruned
+    vocabulary: the vocabulary to shrink, perhaps another library's, or pruned
     counts: the result of `count_words` with the vocabulary's settings, or a mapping of words to their counts
     to: the number of ids, special tokens and bytes included
-    closed: whether tokens stay that others are merged from, so that there is no new scaffolding, which the files of
-        other libraries cannot contain
-    keep_atoms: whether all atoms stay; otherwise those that the corpus lacks may go, and are then unknown characters
+    closed: whether all tokens stay from which others are merged; this avoids new scaffolding, which other libraries'
+        files cannot contain
+    keep_atoms: whether all atoms stay; otherwise atoms that the corpus lacks may become unknown characters
 
     Special tokens, byte tokens and the atoms of bytes always stay.
-    Raises VocabularyError if there are fewer ids, or more must stay; CorpusError if the words have other settings.
+    Raises VocabularyError if there are fewer ids, or more must stay; CorpusError if the words' settings differ.
 
     >>> old = Vocabulary(merges=(("l", "o"), ("lo", "w")), tokens=("l", "o", "w", "lo", "low"), marker="none")
     >>> shrink(old, {"low": 9, "lo": 3}, to=8)
@@ -222,7 +222,7 @@ def _too_few(drops: Drops, to: int, *, closed: bool, keep_atoms: bool) -> Vocabu
         (kinds["byte"], "byte token", ""),
         (kinds["marker"], "lone end of a word", ""),
         (n_atoms, "atom", ""),
-        (kinds["token"] - n_atoms, "token of which others are made", "tokens of which others are made"),
+        (kinds["token"] - n_atoms, "token from which others are merged", "tokens from which others are merged"),
     ]
     what = ", ".join(counted(*part) for part in parts if part[0])
     ways = [f"give {n:,} or more", *(["leave out closed"] * closed), *(["pass"] * keep_atoms)]

@@ -1,4 +1,4 @@
-"""Candidates and a size → `SizeStep`: characters are transported to the tokens of that size, and measured there.
+"""Candidates and a size → `SizeStep`: characters are transported to the tokens of that size; the result is measured.
 
     rows: characters i, a_i their distribution       columns: tokens j of the size, b_j = n_j / Σ n
     D(i,j) = log len(j) where i occurs in j           keep j if its transported mass ≥ min_share · b_j
@@ -34,7 +34,7 @@ LARGEST, MOST = 30_000, 24  # of the default sizes: the largest, and how many
 
 
 def default_sizes(candidates: Candidates) -> list[int]:
-    """Return at most 24 round sizes, up to 30,000 tokens or twice the smallest size."""
+    """Return at most 24 round sizes, up to 30,000 tokens or twice the smallest size, whichever is larger."""
     low = candidates.smallest
     high = min(candidates.n_tokens, max(LARGEST, 2 * low))
     step = next(step for k in range(9) for step in (10**k, 2 * 10**k, 5 * 10**k) if (high - low) / step <= MOST)
@@ -96,13 +96,13 @@ class SearchParameters:
     """The parameters of the criteria and the transport.
 
     length: what l averages over, the tokens ("type") or their pieces ("occurrence")
-    mass: whether b_j is a token's share of all pieces ("tokens") or of all characters
+    mass: whether b_j is a token's share of all pieces ("tokens") or of all characters ("characters")
     epsilon: ε > 0 of the transport
     row_tau, column_tau: how hard the marginals are, in (0, 1]; 1 is hard
-    min_share: the least transported mass, as a share of b_j in [0, 1], that keeps a token; 0 keeps all
+    min_share: a token is kept if its transported mass is at least this share of b_j, in [0, 1]; 0 keeps all
     solver: a name in volt.choose.transport.SOLVERS
     threshold, max_iters: when the solver stops (see `Sinkhorn`)
-    Raises ConfigError if one is unknown or out of range.
+    Raises ConfigError if a value is unknown or out of range.
 
     >>> SearchParameters(epsilon=0.5).signature
     'length:type|mass:tokens|eps:0.5|tau:1,0.5|share:0.001|solver:sinkhorn'
@@ -148,11 +148,11 @@ def checked_parameters(parameters: SearchParameters | None) -> SearchParameters:
 class SizeStep:
     """One vocabulary size, measured.
 
-    size, n_kept: tokens offered, atoms included, and those that the transport keeps
+    size, n_kept: the number of tokens, atoms included, and how many the transport keeps
     entropy: Eq. 2 over the exact counts of all tokens, nats per character; rules read this one
     transport_entropy: Eq. 4 over the tokens that the transport keeps
-    muv, transport_muv: Eq. 1 for either entropy, against the size before in the grid, if any
-    n_pieces: pieces that the corpus takes
+    muv, transport_muv: Eq. 1 for either entropy, against the previous size in the grid, if any
+    n_pieces: the number of pieces in the corpus
     f95: count of the type at the 95th percentile of frequency
     renyi: efficiency, α = 2.5
     n_iters, converged, row_residual, column_residual, remedy: as in the TransportPlan
@@ -192,7 +192,7 @@ def size_steps(
 ) -> Iterator[SizeStep]:  # fmt: skip
     """Measure each size in turn, smallest first.
 
-    grid: the sizes between which Eq. 1 is taken, by default all
+    grid: the sizes between which Eq. 1 is computed, by default all
     kept: (size,) bool, which tokens to keep; by default those with sufficient transported mass
     """
     parameters = parameters or SearchParameters()
@@ -230,7 +230,7 @@ def transport_costs(candidates: Candidates) -> csc_array:
 
 
 def character_mass(candidates: Candidates) -> NDArray[np.float64]:
-    """Return a_i, each character's share of the corpus; a start-of-word marker counts as one."""
+    """Return a_i, each character's share of the corpus; a start-of-word marker counts as a character."""
     sums = dict.fromkeys(_characters(candidates), 0)
     for atom, count in zip(candidates.tokens, candidates.atom_counts.tolist(), strict=False):
         sums[atom[0]] += count

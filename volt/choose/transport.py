@@ -83,7 +83,7 @@ class TransportProblem:
         for name, mass, active, tau in sides:
             stranded = (mass > 0) & ~active
             problem = f"{name} {int(stranded.argmax())} has mass, but no stored cost to a partner with mass"
-            require(tau < 1 or not stranded.any(), f"{problem}; add one, set its mass to 0, or {name}_tau below 1.")
+            require(tau < 1 or not stranded.any(), f"{problem}; add one, set its mass to 0, or lower {name}_tau.")
         values = {"cost": cost, "row_mass": row_mass, "column_mass": column_mass}
         for name, value in (values | {"active_rows": rows, "active_columns": columns}).items():
             object.__setattr__(self, name, value)  # the only way to set a field of a frozen dataclass
@@ -199,8 +199,8 @@ class TransportPlan:
 class Sinkhorn:
     """Sparse Sinkhorn in the log domain: memory, and time per iteration, linear in the stored entries.
 
-    threshold: a bound on the distance of every log u and log v to the solution: change · τ_b / (1 − κ), as an iteration
-        contracts it by κ = τ_a τ_b; with both marginals hard, the observed rate stands in for κ
+    threshold: the allowed distance of any log u or log v to the solution, bounded by change · τ_b / (1 − κ), because an
+        iteration shrinks it by κ = τ_a τ_b; if both marginals are hard, κ is the observed rate
     max_iters: after how many iterations the solver gives up
 
     >>> cost = sparse.csr_array(np.log([[1.0, 2.0], [3.0, 2.0]]))  # log 1 = 0 is not stored, so off the support
@@ -222,7 +222,7 @@ class Sinkhorn:
     def __call__(self, problem: TransportProblem, start: Potentials | None = None) -> TransportPlan:
         """Solve `problem`. A plan that has not converged is also returned.
 
-        start: potentials of an earlier plan, of which only the row is read, because columns follow from it
+        start: potentials of an earlier plan; only `start.row` is read, because the columns follow from it
         """
         arguments.instance(problem, TransportProblem, "problem", remedy="give a volt.TransportProblem")
         sides, n_iters, row = _sides(problem), 1, np.zeros(int(problem.active_rows.sum()))
@@ -268,7 +268,7 @@ class _Step:
     row_sums: Floats
     row: Floats
     change: float
-    rate: float  # this change / the one of the iteration before
+    rate: float  # change / the previous iteration's change
 
 
 def _sides(problem: TransportProblem) -> Sides:
@@ -325,21 +325,21 @@ def scattered(values: Floats, active: Mask, *, other: float) -> Floats:
 
 
 def _log_sum_rows(log_kernel: Matrix, potential: Floats) -> Floats:
-    """Return log Σ_j exp(L_ij + x_j) for each row of L, none of which is empty (reduceat would misread one)."""
+    """Return log Σ_j exp(L_ij + x_j) for each row of L. No row may be empty: reduceat would misread it."""
     terms = log_kernel.data + potential[log_kernel.indices]
     return np.asarray(np.logaddexp.reduceat(terms, log_kernel.indptr[:-1]))
 
 
 @dataclass(frozen=True, slots=True)
 class PotSolver(Sinkhorn):
-    """A solver by the POT library (`pip install 'volt-vocab[pot]'`), which stores the cost of every cell."""
+    """Solver that uses the POT library (`pip install 'volt-vocab[pot]'`), which stores the cost of every cell."""
 
     max_cells: int = 25_000_000
 
     def __call__(self, problem: TransportProblem, start: Potentials | None = None) -> TransportPlan:
         n_cells = math.prod(problem.cost.shape)
         if n_cells > self.max_cells:
-            raise TransportError(f"the problem's {n_cells} dense cells are above {self.max_cells}; use Sinkhorn.")
+            raise TransportError(f"the problem has {n_cells} dense cells, more than {self.max_cells}; use Sinkhorn.")
         ours = Sinkhorn(self.threshold, max_iters=1)
         first = ours(problem, start).potentials
         row, n_iters = _pot_row(problem, first, solver=self)
@@ -347,7 +347,6 @@ class PotSolver(Sinkhorn):
 
 
 def _pot_row(problem: TransportProblem, start: Potentials, *, solver: PotSolver) -> tuple[Floats, int]:
-    """Return log u and the number of iterations of POT."""
     try:
         import ot
     except ImportError as error:

@@ -21,10 +21,10 @@ def vocabulary_at(
     candidates: Candidates, size: int, *, kept: NDArray[np.bool_] | None = None, special: SpecialTokens = _USUAL,
     byte_fallback: bool = False, provenance: dict[str, Any] | None = None,
 ) -> Vocabulary:  # fmt: skip
-    """Return the vocabulary of a size, or the extended vocabulary with further tokens.
+    """Return the vocabulary of a size; for an extension, the extended vocabulary with new tokens.
 
-    kept: (size,) bool, which of its tokens the vocabulary has (default: all); the others are split back, and so are
-        tokens that are spelled like a special one
+    kept: (size,) bool, which tokens the vocabulary has (default: all); the rest are split back, and so are tokens
+        spelled like a special token
 
     >>> from volt.learn import learn_bpe
     >>> candidates = learn_bpe({"low": 5, "lower": 2}, n_merges=2)
@@ -72,12 +72,12 @@ def vocabulary_of(
 
 
 def counts_of_kept(candidates: Candidates, kept: NDArray[np.bool_]) -> Longs:
-    """Return exact counts of a size's tokens after dropped ones, not `kept`, are split back into their parts."""
+    """Return exact counts of a size's tokens after those that are not `kept` are split back into their parts."""
     counts = candidates.counts_at(len(kept))
     results, first_merges = np.unique(candidates.results, return_index=True)
     parts = dict(zip(results.tolist(), candidates.parts[first_merges].tolist(), strict=True))
     split = np.flatnonzero(~kept)[::-1].tolist()
-    for token in sorted(split, key=lambda token: -len(candidates.tokens[token])):  # after the tokens made of it
+    for token in sorted(split, key=lambda token: -len(candidates.tokens[token])):  # tokens made of it come first
         for part in parts.get(token, ()):
             counts[part] += counts[token]
     return counts

@@ -1,4 +1,4 @@
-"""Systems side by side: measures, costs, a study of MUV, and the page that shows them. `volt.compare` is the way in."""
+"""Systems side by side: measures, costs, a study of MUV, and the page that shows them. Start with `volt.compare`."""
 
 from __future__ import annotations
 

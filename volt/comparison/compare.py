@@ -48,7 +48,7 @@ from volt.learn.candidates import Candidates
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Searched:
-    """A search, and the cost of learning: alone, with the search, and with the entropies of all sizes."""
+    """A search, and the costs of learning alone, with the search, and with the entropies of all sizes."""
 
     search: SearchResult
     learning: Cost
@@ -158,7 +158,7 @@ def _searched(
 def _reached(
     candidates: Candidates, sizes: Sequence[int] | None, select: str
 ) -> tuple[Sequence[int] | None, str, list[str]]:
-    """Return the sizes to search, the rule, and a sentence on each requested size that the candidates lack."""
+    """Return the sizes to search, the rule, and sentences on requested sizes that the candidates lack."""
     low, high = candidates.n_atoms, candidates.n_tokens
     offer = f"this corpus offers sizes from {low:,} to {high:,}"
     fixed, notes = parse_rule(select), []
@@ -240,7 +240,7 @@ def _results(
 
 
 def _unknown(results: Sequence[SystemResult]) -> list[str]:
-    """Return one sentence that names all systems with too many unknown pieces, or none."""
+    """Return one sentence that names all systems with too many unknown pieces, or [] if there is none."""
     systems = []
     for result in results:
         parts: dict[str, Measures | None] = {"the training text": result.training, "the held-out text": result.heldout}

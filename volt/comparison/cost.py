@@ -1,6 +1,6 @@
 """A call → its `Cost`: wall-clock seconds and peak memory. `PhaseLog` sums phases and records failures.
 
-Memory is None except on Linux, as only Linux can reset the peak. A call may reuse memory that was freed before.
+Memory is None except on Linux, as only Linux can reset the peak. Memory that a call reuses is not counted.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _PROCESS = Path("/proc/self")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Wall time, and the peak memory minus that at the start, in 10⁶ bytes (None if unknown)."""
+    """Wall time, and by how much the peak memory exceeds the memory at the start, in 10⁶ bytes (None if unknown)."""
 
     seconds: float
     memory_mb: float | None
@@ -74,7 +74,7 @@ def measured(call: Callable[P, T], *values: P.args, **options: P.kwargs) -> tupl
 
 
 def _restarted_peak() -> int | None:
-    """Reset the peak resident size. Returns the current size in bytes, or None if the system cannot."""
+    """Reset the peak resident size. Returns the current size in bytes, or None if the system cannot reset it."""
     try:
         (_PROCESS / "clear_refs").write_text("5")  # see proc(5): resets VmHWM to the current resident size
         return _status("VmRSS")

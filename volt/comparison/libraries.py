@@ -1,4 +1,4 @@
-"""Vocabulary files of other libraries → `Library`: that library splits the words, where VOLT cannot.
+"""Vocabulary files of other libraries → `Library`: the file's library splits words if VOLT cannot.
 
 sentencepiece    models of any kind, unigram ones above all
 tokenizers       tokenizer.json of any kind, such as WordPiece and Unigram
@@ -28,7 +28,7 @@ from volt.vocabulary import Vocabulary
 
 Longs = NDArray[np.int64]
 Encode = Callable[[list[str]], Sequence[Sequence[int]]]
-Cutter = Callable[[Sequence[str], str], Cuts]  # of words, and the name of their source
+Cutter = Callable[[Sequence[str], str], Cuts]  # arguments: words, and the name of their source
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +44,7 @@ class Library:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadFile:
-    """A vocabulary file and its model. problem: why VOLT cannot split words by it, if so"""
+    """A vocabulary file and its model. problem: why VOLT cannot split words by it, or empty"""
 
     path: str
     model: Vocabulary | Library = field(repr=False)
@@ -53,7 +53,7 @@ class ReadFile:
 
 
 def read_file(path: str, *, pattern: str | None = None) -> ReadFile:
-    """Read a vocabulary; if VOLT cannot encode as its library does, load the library with the file."""
+    """Read a vocabulary; if VOLT cannot encode as the file's library does, load the file in that library."""
     (model, problem), cost = measured(_model_of, path, pattern)
     return ReadFile(path, model, cost, problem)
 
@@ -130,7 +130,7 @@ def of_tokenizers(path: Path) -> Library:
 
 
 def _unknown(tokenizer: Any) -> str:
-    """Return the token of unknown words. Only the JSON of a Unigram model contains it."""
+    """Return the unknown token. For a Unigram model, only the JSON contains it."""
     if hasattr(tokenizer.model, "unk_token"):
         return tokenizer.model.unk_token or ""
     number = json.loads(tokenizer.to_str())["model"].get("unk_id")
@@ -138,7 +138,7 @@ def _unknown(tokenizer: Any) -> str:
 
 
 def _library(name: str, types: Mapping[int, str], texts: Sequence[str], *, n_bytes: int, encode: Encode) -> Library:
-    """types: id → token; texts: each token's text, with one character for a byte"""
+    """Return a library. types: id → token; texts: each token's text, with one character for a byte"""
     numbers = np.full(max(types, default=-1) + 2, -1, np.int64)
     numbers[list(types)] = np.arange(len(types))
 

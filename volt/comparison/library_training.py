@@ -26,7 +26,7 @@ _LIBRARIES = {"spm-bpe": "sentencepiece", "spm-unigram": "sentencepiece", "wordp
 
 
 def train(kind: str, size: int, *, counts: WordCounts, folder: Path) -> Cost:
-    """Train a vocabulary of `size` tokens, the unknown one not counted, and write the library's file."""
+    """Train a vocabulary of `size` tokens, without the unknown token, and write the library's file."""
     words = folder / "words.tsv"
     words.write_text("".join(f"{word}\t{count}\n" for word, count in counts.table.rows()), encoding="utf-8")
     command = [sys.executable, "-P", "-m", __name__, kind, str(size), str(words), str(folder)]
@@ -34,7 +34,7 @@ def train(kind: str, size: int, *, counts: WordCounts, folder: Path) -> Cost:
     if done.returncode == 3:
         raise missing(_LIBRARIES[kind])
     if done.returncode:
-        reason = done.stderr.strip().splitlines() or ["it ended without a word"]
+        reason = done.stderr.strip().splitlines() or ["it ended without a message"]
         raise CandidateError(f"{_LIBRARIES[kind]} refuses {size:,} tokens: {reason[-1].strip()}")
     return Cost(**json.loads(done.stdout.splitlines()[-1]))
 

@@ -1,6 +1,6 @@
 """`Comparison`: the result of `compare`, and its JSON layout. A system → `SystemResult`: its measures on all texts.
 
-All reports come from one `Comparison`. `as_data` lays it out as JSON; a capital letter stands for a dataclass:
+All reports come from one `Comparison`. `as_data` lays it out as JSON; a capitalised name stands for a dataclass:
 
     version         1
     signature       the facts that reproduce the search
@@ -52,7 +52,7 @@ class SystemResult:
     size: number of tokens, without special ones
     n_scaffolding: tokens that merges make and the vocabulary drops; None for systems of other libraries
     cost_note: what seconds and memory_mb include
-    shares: each source's share of the vocabulary: its part of a token's count, a mean over the tokens used
+    shares: each source's share of the vocabulary: its share of a token's count, averaged over used tokens
     """
 
     name: str
@@ -78,7 +78,7 @@ _FACTS = ("name", "family", "size", "rule", "why", "on_edge", "n_scaffolding", "
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredTexts:
-    """The training or held-out texts, by name: their distinct words, and the counts of these.
+    """The training or held-out texts, by name: their distinct words, and the words' counts.
 
     aligned: whether all have equally many lines
     """

@@ -1,7 +1,7 @@
 """A search → `Study` of MUV-search, the table of its tokens, and `SampleCuts`: lines split at every size.
 
-MUV-search picks the BPE vocabulary with the greatest marginal utility (Eq. 1). Where the entropy curve is convex, that
-is the first size: the choice of sizes decides, not the corpus. So the study compares several grids.
+MUV-search picks the BPE vocabulary with the greatest marginal utility (Eq. 1). If the entropy curve is convex, the
+first size wins: the choice of sizes decides, not the corpus. So the study compares several grids.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def token_table(search: SearchResult) -> pl.DataFrame:
     """Return a row for each candidate token.
 
     count, rank: its count and rank in the chosen vocabulary, or null
-    appears: the smallest size that has it
+    appears: the smallest size that has the token
     peak, peak_count: the size at which its count is greatest, and that count
     scaffolding: the first searched size that drops it, or null
     """
@@ -107,7 +107,7 @@ def sample_cuts(search: SearchResult, samples: Sequence[tuple[str, str]]) -> Sam
 
 
 def _substrings(candidates: Candidates, words: Sequence[str]) -> set[str]:
-    """Return all strings in these words that may be tokens; no other token can split them."""
+    """Return all strings in these words that may be tokens; no other token can occur in them."""
     longest, texts = max(map(len, candidates.tokens)), set[str]()
     for word in words:
         text = PREFIX * (candidates.marker == "prefix") + word + SUFFIX * (candidates.marker == "suffix")
@@ -206,7 +206,7 @@ def muv_study(
 
 
 def grid_argmax(candidates: Candidates, *, grid: Sequence[int] = GRID) -> Argmax | None:
-    """Return the pick of MUV-search on the paper's grid, if it has two sizes."""
+    """Return the pick of MUV-search on the paper's grid; None if candidates reach fewer than two sizes of it."""
     return _argmax(muv_search(candidates), _within(candidates, grid), "grid", "type")
 
 

@@ -1,4 +1,4 @@
-"""`Comparison.as_data()` → the tables of a report, for a terminal of any width and as Markdown. Computes no number.
+"""`Comparison.as_data()` → the tables of a report, for a terminal of any width and as Markdown. Computes no numbers.
 
 The page shows all columns with their labels; the terminal and Markdown show the brief table with abbreviated labels.
 """
@@ -335,7 +335,6 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Escape a text for Markdown and its tables."""
     return escape(" ".join(text.split()), quote=False).replace("|", "\\|")
 
 

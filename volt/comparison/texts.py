@@ -21,7 +21,7 @@ from volt.errors import ConfigError
 from volt.files.blocks import read_blocks
 from volt.files.paths import expand
 
-N_SAMPLES = 4  # lines per text, where none are given
+N_SAMPLES = 4  # lines per text, if the caller passes none
 SAMPLE_LENGTHS = range(40, 161)  # characters
 UNSEEN_SHARE = 0.01  # of a held-out text's characters; fewer are not worth a sentence
 _SAMPLE_BLOCK = 1 << 20  # bytes read for samples
@@ -80,7 +80,7 @@ def sample_lines(path: str, n: int = N_SAMPLES) -> tuple[str, ...]:
     """Return a few evenly spaced lines of 40 to 160 characters from the start of a file."""
     if path == "-" or path.endswith((".parquet", ".jsonl")):
         return ()
-    blocks = read_blocks(path, block_size=_SAMPLE_BLOCK, errors="replace", max_line=None)  # counting has checked
+    blocks = read_blocks(path, block_size=_SAMPLE_BLOCK, errors="replace", max_line=None)  # counting has checked lines
     text = next((block.data.decode() for block in blocks), "")
     lines = [line.strip() for line in text.split("\n")]
     fitting = [line for line in lines if len(line) in SAMPLE_LENGTHS] or [line[:160] for line in lines if line]
@@ -89,7 +89,7 @@ def sample_lines(path: str, n: int = N_SAMPLES) -> tuple[str, ...]:
 
 def match_names(names: Sequence[str], heldout: Sequence[NamedText]) -> tuple[tuple[NamedText, ...], list[str]]:
     """Return held-out texts, under the training texts' names, and a sentence on each text without a partner."""
-    if len(names) == len(heldout) == 1 and heldout[0].name != names[0]:  # a single text belongs to a single one
+    if len(names) == len(heldout) == 1 and heldout[0].name != names[0]:  # a single text belongs to a single source
         return (replace(heldout[0], name=names[0]),), []
     known, inputs = ", ".join(names), [text.name for text in heldout]
     tail = "it is measured only as a whole; write NAME=FILE"

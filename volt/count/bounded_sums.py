@@ -3,8 +3,9 @@
     exact         tables that are too large are written as sorted runs, which are merged at the end
     approximate   lossy counting (Manku and Motwani 2002) of a fixed number of words (Metwally et al. 2005)
 
-A forgotten word's count restarts at zero, so each word stores its greatest possible loss: the bound when it
-(re)appeared. The words whose count plus loss is least are forgotten; the greatest of these sums is the new bound.
+If a forgotten word reappears, its count restarts at zero. So each word also stores its greatest possible loss: the
+bound at the time it (re)appeared. Words with the least sum of count and loss are forgotten; the greatest sum among
+them becomes the bound.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from volt.errors import ConfigError, CorpusError, reason
 from volt.files.temporary import scratch_folder
 from volt.files.threads import available_cores
 
-_LEAST, _BASE = 512 << 20, 320 << 20  # the memory of Python and the libraries
-_ROW, _UNIT, _SYMBOL = 32, 160, 60  # bytes of a word in a table, besides its text; of a unit; of a character learned
+_LEAST, _BASE = 512 << 20, 320 << 20  # the smallest budget; the memory of Python and the libraries
+_ROW, _UNIT, _SYMBOL = 32, 160, 60  # bytes: a word in a table, without its text; a unit; a character in learning
 _MMAP_THRESHOLD = -3  # the name of this setting of mallopt
-# Exact up to 65,536; above, at most twice the exact number.
+# Exact up to 65,536; beyond that, a threshold is at most twice the exact count.
 _THRESHOLDS = np.concatenate([np.arange(1, 1 << 16), 1 << np.arange(16, 63)])
 
 
@@ -51,14 +52,14 @@ class Budget:
         return cls(n_bytes)
 
     def check_learning(self, table: pl.DataFrame, *, approximate: bool = False) -> None:
-        """Raise CorpusError if learning from these words would take more."""
+        """Raise CorpusError if learning from these words would exceed the budget."""
         if learning_bytes(table.height, int(table["word"].str.len_chars().sum())) > self.for_words:
             histogram = CountHistogram(1)
             histogram.add(table)
             raise histogram.refusal(self, approximate=approximate)
 
     def __str__(self) -> str:
-        """Return the bytes in a large unit.
+        """Return the number of bytes in the largest suitable unit.
 
         >>> str(Budget(3 << 29))
         '1.5 GB'
@@ -101,15 +102,15 @@ class Budget:
 
 
 def return_freed_memory() -> None:
-    """Return each large array to the system once it is freed, which glibc does not."""
+    """Make glibc return each large array to the system once it is freed."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 128 << 10)
 
 
 class CounterLimits(NamedTuple):
-    """The size limits of a counter of units: units of a thread, and words of all threads.
+    """The limits of a counter of units: units of each thread, and words of all threads together.
 
-    by_block: whether it returns its words after each block, so that results do not depend on the threads
+    by_block: whether the counter returns its words after each block, so that results do not depend on the threads
     """
 
     n_units: int = MOST
@@ -128,12 +129,12 @@ def table_bytes(table: pl.DataFrame) -> int:
 
 
 def learning_bytes(n_words: int, n_characters: int) -> int:
-    """Estimate the memory of learning from so many distinct words."""
+    """Estimate the bytes that learning takes, from the numbers of distinct words and of their characters."""
     return _SYMBOL * (n_words + n_characters)
 
 
 class CountHistogram:
-    """How many words occur how often; it finds the smallest min_count at which they fit into memory."""
+    """Histogram of word counts; it finds the smallest min_count at which the words fit into memory."""
 
     def __init__(self, min_count: int) -> None:
         self._least = np.append(min_count, _THRESHOLDS[min_count < _THRESHOLDS])
@@ -161,9 +162,9 @@ _MOST, _ROWS = 32, 1 << 16
 
 
 class SortedRuns:
-    """Sorted runs (tables on disk, in the order of words) and their sum, read `rows` of each at a time.
+    """Sorted runs (tables on disk, sorted by word) and their sum, which reads `rows` rows of each run at a time.
 
-    most: the number of runs of one level that are merged into one of the next, so that few files are open
+    most: how many runs of a level are merged into one run of the next level, so that few files are open
     """
 
     def __init__(self, folder: Path, *, most: int = _MOST, rows: int = _ROWS) -> None:
@@ -193,7 +194,7 @@ class SortedRuns:
         runs = [_read(path) for path in paths]
         heads = {number: head for number, run in enumerate(runs) if (head := next(run, None)) is not None}
         while heads:
-            last = min(head["word"][-1] for head in heads.values())  # up to this word, every run is in memory
+            last = min(head["word"][-1] for head in heads.values())  # every run is in memory up to this word
             complete = list[pl.DataFrame]()
             for number, head in [*heads.items()]:
                 end = head["word"].search_sorted(last, side="right")
@@ -217,7 +218,7 @@ def _write(path: Path, tables: Iterable[pl.DataFrame], *, rows: int) -> None:
                     writer.write_table(part.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema))
     except OSError as error:
         raise CorpusError(
-            f"{path.parent}: words beyond the memory cannot be written there: {reason(error)}; set TMPDIR to a "
+            f"{path.parent}: cannot write words that exceed the memory: {reason(error)}; set TMPDIR to a "
             "folder with more room"
         ) from error
 
@@ -236,7 +237,7 @@ _COUNT, _MISSED = pl.col("count"), pl.col("missed")
 
 
 class BoundedSum(NamedTuple):
-    """The sum of parts, the maximum by which a count can be too low, and the occurrences of absent words."""
+    """The sum of parts, the maximum by which a count can be too low, and how many occurrences of words are left out."""
 
     part: CountedPart
     bound: int
@@ -282,9 +283,9 @@ def _retained(tables: Iterator[pl.DataFrame], whole: CountedPart, budget: Budget
 
 
 def approximate_sum(parts: Iterable[CountedPart], *, n_words: int, n_symbols: int | None = None) -> BoundedSum:
-    """Return the sum of about n_words words, the most frequent ones.
+    """Return the approximate sum of about the `n_words` most frequent words.
 
-    n_symbols: the most characters of these words, plus one for each word's end
+    n_symbols: the maximum number of characters in these words, counting one more for each word's end
     """
     known = EMPTY.with_columns(missed=pl.lit(0, pl.Int64))
     whole, bound, total = CountedPart(EMPTY, 0, 0, 0), 0, 0
@@ -305,7 +306,7 @@ def approximate_sum(parts: Iterable[CountedPart], *, n_words: int, n_symbols: in
 
 
 def _numbers(one: CountedPart, other: CountedPart) -> CountedPart:
-    """Return the first part's table with the number of lines and bytes of both."""
+    """Return the first part's table with the sums of the lines and bytes of both."""
     return CountedPart(one.table, *(sum(numbers) for numbers in zip(one[1:], other[1:], strict=True)))
 
 

@@ -41,7 +41,7 @@ def column_numbers(value: str | int | Iterable[int] | None) -> tuple[int, ...]:
 
 
 def field_texts(block: Block, fields: tuple[int, ...]) -> pl.LazyFrame:
-    """Return these fields of tab-separated lines, numbered from 1, one a row of a column text.
+    """Return these fields of tab-separated lines, numbered from 1, one per row of a column `text`.
 
     >>> field_texts(Block("a.tsv", 1, 2, b"low\\tlower\\nold\\tolder\\n", 20), (2, 1)).collect()["text"].to_list()
     ['lower', 'low', 'older', 'old']
@@ -50,14 +50,14 @@ def field_texts(block: Block, fields: tuple[int, ...]) -> pl.LazyFrame:
     n_fields = _TEXT.str.count_matches("\t", literal=True) + 1
     short = lines.select(n=n_fields).with_row_index().filter(pl.col("n") < max(fields)).head(1).collect()
     for index, n in short.rows():
-        result = f"field {max(fields)} was asked for, but there are {n}"
+        result = f"field {max(fields)} was requested, but the line has only {n}"
         raise CorpusError(f"{block.place(index)}: {result}; repair the line")
     parts = _TEXT.str.split("\t")
     return lines.select(text=pl.concat_list([parts.list.get(number - 1) for number in fields])).explode("text")
 
 
 def first_columns(path: str) -> list[str]:
-    """Return the columns of a text's first line, if its first lines have several; [] otherwise."""
+    """Return the columns of a text's first line if all of its first lines have several; otherwise []."""
     if not is_file(path) or is_json_lines(path) or is_parquet(path):
         return []
     blocks = read_blocks(path, block_size=_HEAD, errors="replace", max_line=None)
@@ -75,11 +75,11 @@ def json_columns(path: str) -> str:
     for block in read_blocks(path, block_size=1):
         line = block.data.decode().split("\n")[0]
         return ", ".join(_json_record(f"{path}:1", line))
-    return "none, it is empty"
+    return "none, because the file is empty"
 
 
 def json_texts(block: Block, column: str) -> list[str]:
-    """Return the texts of one column, "" for an empty line. Raises CorpusError, with file and line."""
+    """Return the text of one column in each line, "" for an empty line. Raises CorpusError, with file and line."""
     lines = enumerate(block.data.decode().split("\n"))
     return [_json_text(block, index, line, column) for index, line in lines]
 
@@ -119,13 +119,13 @@ def is_parquet(path: str) -> bool:
     """Check whether a file starts like a Parquet file. A pipe is never read."""
     if not is_file(path):
         return False
-    with suppress(CorpusError):  # the error comes when it is read
+    with suppress(CorpusError):  # reading the file will report the error
         return read_start(path, 4) == b"PAR1"
     return False
 
 
 def parquet_texts(path: str, column: str | None) -> pl.LazyFrame:
-    """Return a column text: a text column of a Parquet file, read lazily."""
+    """Return a text column of a Parquet file as a column `text`, read lazily."""
     frame = pl.scan_parquet(path, glob=False)
     kinds = frame.collect_schema()
     textual = [name for name, kind in kinds.items() if kind in (pl.String, pl.Categorical, pl.Enum)]

@@ -2,7 +2,7 @@ r"""Corpus → `WordCounts`: how often each distinct pre-token occurs, which is 
 
 The counts of two files, added up, are the counts of both. So the result depends neither on how a corpus is split into
 files and blocks, nor on their order or compression. The map of a process pool assigns whole files to workers;
-`in_ranges` also splits large plain files into ranges with equal words and line numbers.
+`in_ranges` also splits large plain files into ranges; words and line numbers stay the same.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def count_words(
     max_line: the maximum number of bytes in a line; None for no limit
     memory: about how many bytes the process may take, such as "2G", at least 512M; surplus words are spilled to disk.
         If `map` is set, this limits only the process that sums the counts
-    approximate: forget the rarest words, block by block, instead of spilling; no count is then too low by more than
+    approximate: forget the rarest words, block by block, instead of spilling; a count is then too low by at most
         `bound`
     Raises CorpusError, with file and line, if a source cannot be read, or there are no words or too many.
 
@@ -111,10 +111,10 @@ def count_words(
 
 def _budget(memory: int | str | None, *, approximate: bool, in_order: bool) -> Budget | None:
     if memory is None and approximate:
-        raise ConfigError("approximate forgets words that do not fit into the memory; pass", hint={"memory": "2G"})
+        raise ConfigError("approximate needs a memory limit, above which it forgets words; pass", hint={"memory": "2G"})
     if approximate and not in_order:
         raise ConfigError(
-            "approximate takes files in their order, and map may count several at once; remove one of the two"
+            "approximate needs the files in order, but map may count several at once; remove approximate or map"
         )
     return None if memory is None else Budget.of(memory)
 
@@ -130,9 +130,9 @@ def _paths(sources: Sources) -> list[str]:
 
 def _no_words(paths: list[str], counts: WordCounts, *, min_count: int) -> str:
     if counts.bound:
-        return f"none of {counts.n_left_out:,} words is left within the memory; give more, or remove approximate"
+        return f"none of {counts.n_left_out:,} words is left within the memory; give more memory, or remove approximate"
     if counts.n_left_out:
-        return f"no word occurs {counted(min_count, 'time')}, of {counts.n_left_out:,} in all; lower min_count"
+        return f"no word of {counts.n_left_out:,} occurs {counted(min_count, 'time')} or more; lower min_count"
     names = ", ".join(paths[:3]) + f" and {len(paths) - 3} more" * (len(paths) > 3)
     return f"{names}: no words in {counts.n_lines} lines; check the files and the pre-tokenizer"
 
@@ -150,7 +150,7 @@ def in_ranges(map: ShardMap, *, size: int = RANGE_SIZE) -> Map:
             n += 1
             yield counts
         if n != len(shards):
-            raise ConfigError(f"the map gave {n} counts for {len(shards)} shards; it must count each shard once")
+            raise ConfigError(f"the map returned {n} counts for {len(shards)} shards; it must count each shard once")
 
     return mapped
 

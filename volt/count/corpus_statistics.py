@@ -1,6 +1,6 @@
 """Measure the text of word counts: its bytes, and the share in scripts without spaces between words.
 
-Without spaces between words, splitting at white space gives clauses, which hardly ever repeat.
+In such scripts, splitting at white space gives clauses, which hardly ever repeat.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WORD, _COUNT = pl.col("word"), pl.col("count").cast(pl.Float64)
 
 @dataclass(frozen=True, slots=True)
 class Unspaced:
-    """Text in scripts that have no spaces between words: the commonest script, and their share of the characters.
+    """Text in scripts without spaces between words: the commonest of them, and their share of all characters.
 
     length: the mean number of letters of such scripts in a word that contains any
     """
@@ -40,7 +40,7 @@ class Unspaced:
 
 
 def unspaced(counts: WordCounts) -> Unspaced | None:
-    """Detect text without spaces between words; None for other text and for other pre-tokenizers than whitespace."""
+    """Detect text without spaces between words; None for other text, and for every pre-tokenizer but whitespace."""
     if counts.pretokenizer.name != "whitespace":
         return None
     about_to_use_polars()
@@ -56,7 +56,7 @@ def unspaced(counts: WordCounts) -> Unspaced | None:
 
 
 def warning(text: Unspaced) -> str:
-    """Return a sentence that warns of such text and proposes other pre-tokenizers."""
+    """Return a sentence that warns of text without spaces and proposes other pre-tokenizers."""
     return (
         f"{100 * text.share:.1f} % of this text is written without spaces between words "
         f"(mostly {text.script.replace('_', ' ')}), so splitting at white space gives clauses, of {text.length:.1f} "
@@ -75,7 +75,7 @@ def _sum(table: pl.DataFrame, numbers: pl.Expr) -> float:
     return float(table.select((numbers * _COUNT).sum()).item())
 
 
-_MORE = len(SPACE.encode()) - 1  # bytes that "▁" takes more than the space that it stands for
+_MORE = len(SPACE.encode()) - 1  # extra bytes of a "▁" over the space that it stands for
 
 
 def text_bytes(counts: WordCounts) -> int:

@@ -1,7 +1,7 @@
 r"""One file → counted parts, block by block: how text, tables, JSON lines and Parquet become words.
 
 Polars counts one block while the next is read. Large plain text is counted by units instead: each thread fills a table
-of units, and splits the units into words when it is full. All words are in one table, which a lock protects.
+of units, and splits the units into words when it is full. All words go into one table, which a lock protects.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PIECE = 1 << 20  # bytes
 
 
 class UnitCounter:
-    """A counter of the words of blocks, with threads that count `piece` bytes at once."""
+    """Counter of the words of blocks; each thread counts `piece` bytes at a time."""
 
     def __init__(
         self, cutter: UnitCutter, *, piece: int = _PIECE, n_threads: int | None = None, most_units: int = MOST,
@@ -50,13 +50,13 @@ class UnitCounter:
         self._words, self._lock = WordTable(most=most_words), Lock()
 
     def add(self, block: Block) -> Iterator[pl.DataFrame]:
-        """Count a block. Yields tables of word and count whenever the table of words is full."""
+        """Count a block. Yields a table, with columns word and count, whenever the table of words is full."""
         pieces = list(_pieces(self._cutter.normal(block.data), self._piece))
         n_threads = min(self._n_threads, max(len(pieces), 1))
         yield from (table for table in in_order(self._count, pieces, n_threads=n_threads) if table is not None)
 
     def rest(self) -> Iterator[pl.DataFrame]:
-        """Yield all words that `add` has not yielded, after the last block."""
+        """Yield, after the last block, all words that `add` has not yielded."""
         yield from (table for table in map(self._cut, self._idle) if table is not None)
         if self._words.n:
             yield self._emptied()
@@ -84,7 +84,6 @@ class UnitCounter:
 
 
 def _pieces(data: bytes, size: int) -> Iterator[memoryview]:
-    """Yield runs of whole lines of about `size` bytes."""
     view, start = memoryview(data), 0
     while start < len(data):
         end = data.rfind(b"\n", start, start + size) + 1 or data.find(b"\n", start + size) + 1 or len(data)
@@ -97,7 +96,7 @@ Progress = Callable[[str, int, int | None], object]
 
 _PARQUET_ROWS = 1 << 22  # per step
 _MOST_LINES = 1 << 22  # of a block: more would take too much memory
-_LARGE = 1 << 20  # bytes from which on a text is counted by units: loading these loops takes as long as less text
+_LARGE = 1 << 20  # bytes: larger text is counted by units; smaller text takes less time than loading these loops
 _TEXT, _WORD, _COUNT = pl.col("text"), pl.col("word"), pl.col("count")
 _SPACES = bytes(ord("\n") if byte in ascii_bytes(SPLIT_SPACE) else byte for byte in range(256))
 _TABLE_LINE = r"^(.+)[\t ]([0-9]+)$"
@@ -119,13 +118,13 @@ def count_block(block: Block) -> CountedPart:
 
 
 def is_large(path: str) -> bool:
-    """Check whether a file is counted by units, if its words can be."""
+    """Check whether a file is large enough to be counted by units."""
     return (size_of(path) or 0) >= _LARGE
 
 
 @dataclass(frozen=True, slots=True)
 class ShardCounter:
-    """The function that `count_words` maps over paths, with its arguments: count a file or a range."""
+    """Function that counts a file or a range, with its arguments; `count_words` maps it over paths."""
 
     normalizer: Normalizer
     pretokenizer: PreTokenizer
@@ -172,7 +171,7 @@ class ShardCounter:
         return self._unit_cutter is not None
 
     def counted(self, texts: pl.LazyFrame) -> pl.DataFrame:
-        """Return the table of word and count of a column text."""
+        """Return a table with columns word and count for a column `text`."""
         words = self.pretokenizer.extract(self._normal(_TEXT))
         if self._cuts_first:
             texts = texts.group_by("text").agg(count=pl.len().cast(pl.Int64))
@@ -182,7 +181,7 @@ class ShardCounter:
         return rows.filter(_WORD.is_not_null()).collect(engine="streaming").select("word", "count")
 
     def texts(self, block: Block) -> pl.LazyFrame:
-        """Return a column text: the texts of a block."""
+        """Return the texts of a block as a column `text`."""
         if self.fields:
             return field_texts(block, self.fields)
         data = block.data
@@ -243,7 +242,7 @@ class ShardCounter:
         for block in blocks:
             yield CountedPart(EMPTY, block.n_lines, len(block.data), block.n_bad_lines)
             tables = [self.counted(self.texts(block))] if cutter.cuts_apart(block.data) else counter.add(block)
-            if limits.by_block:  # one part, whatever the threads did
+            if limits.by_block:  # one part, so that results do not depend on the threads
                 yield added([CountedPart(table, 0, 0, 0) for table in (*tables, *counter.rest())])
             else:
                 yield from (CountedPart(table, 0, 0, 0) for table in tables)
@@ -289,5 +288,5 @@ class ShardCounter:
 
 
 def _without_blanks(data: bytes) -> bytes:
-    """Drop empty lines where they are most of the data: each would take more memory than a word."""
+    """Drop empty lines if they are half of the data or more: each would take more memory than a word."""
     return re.sub(rb"\n+", b"\n", data) if 2 * len(data.translate(None, b"\n")) <= len(data) else data

@@ -1,4 +1,4 @@
-"""Character coverage, as in sentencepiece: the commonest characters stay, the space always."""
+"""Character coverage, as in sentencepiece: the commonest characters are kept, and always the space."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The distinct characters beyond a share of all, the commonest first, and their occurrences."""
+    """The distinct characters that `share` leaves out, the commonest first, and how often they occur."""
 
     share: float
     left_out: str
@@ -33,7 +33,7 @@ class Coverage:
 
 
 def checked_share(share: float, *, is_bytes: bool = False) -> float:
-    """Check a share: above 0 and at most 1, and 1 where words are spelled by bytes."""
+    """Check a share: above 0 and at most 1, but exactly 1 if words are spelled by bytes."""
     share = arguments.number(share, "coverage")
     if not 0 < share <= 1:
         raise ConfigError(f"coverage is {share:g}; give a share of all characters, above 0 and at most 1")
@@ -43,13 +43,13 @@ def checked_share(share: float, *, is_bytes: bool = False) -> float:
 
 
 def coverage_of(counts: WordCounts, share: float) -> Coverage | None:
-    """Return the characters beyond a share of all characters; None for the share 1."""
+    """Return the characters that a share of all characters leaves out; None for the share 1."""
     if checked_share(share, is_bytes=counts.pretokenizer.is_bytes) == 1:
         return None
     codes, ends = atom_codes(counts.words, marker="none")
     occurrences = np.zeros(LAST_HIDDEN + 3, np.int64)
     np.add.at(occurrences, codes >> 1, np.repeat(counts.counts, np.diff(ends, prepend=0)))
-    occurrences[FIRST_HIDDEN : LAST_HIDDEN + 1] = 0  # user tokens are no characters
+    occurrences[FIRST_HIDDEN : LAST_HIDDEN + 1] = 0  # user tokens are not characters
     if not counts.pretokenizer.keeps_spaces:
         occurrences[ord(SPACE)] += counts.total
     codes = np.argsort(-occurrences, kind="stable")[: np.count_nonzero(occurrences)]
@@ -58,5 +58,5 @@ def coverage_of(counts: WordCounts, share: float) -> Coverage | None:
     total = int(result.sum())
     left_out = (before / total >= share) & (codes != ord(SPACE))
     if left_out.sum() == (codes != ord(SPACE)).sum():
-        raise CorpusError(f"coverage {share:g} leaves no character but the space; raise it, to 0.9995, say")
+        raise CorpusError(f"coverage {share:g} leaves no character but the space; raise it, for example to 0.9995")
     return Coverage(share, "".join(map(chr, codes[left_out].tolist())), int(result[left_out].sum()), total)

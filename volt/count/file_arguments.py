@@ -22,7 +22,7 @@ ENDINGS = (".gz", ".bz2", ".zst", ".xz", ".txt", ".tsv")
 
 
 class NamedFile(NamedTuple):
-    """The file of a name: a path, a glob, a folder, or "-"; and its column, from 1."""
+    """The file of a name: a path, a glob, a folder, or "-"; and its column, counted from 1."""
 
     path: str
     column: int | None = None
@@ -41,7 +41,7 @@ def source_paths(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def named_files(arguments: Sequence[str]) -> dict[str, NamedFile]:
-    """Return the files of each name, sorted by name; none if no argument has a name."""
+    """Return each name's file, sorted by name; {} if no argument has a name."""
     split = [(argument, *split_name(argument)) for argument in arguments]
     if not any(name is not None for _, name, _ in split):
         return {}
@@ -76,7 +76,7 @@ def _with_column(name: str, path: str) -> NamedFile:
         return NamedFile(path)
     if not int(result[2]):
         raise ConfigError(
-            f"{shown(f'{name}={path}')}: columns count from 1; write {shown(f'{name}={result[1]}:1')}, say"
+            f"{shown(f'{name}={path}')}: columns are counted from 1; write {shown(f'{name}={result[1]}:1')}, say"
         )
     return NamedFile(result[1], int(result[2]))
 
@@ -90,7 +90,7 @@ def _refuse_clash(name: str, path: str, others: dict[str, str] | dict[str, Named
 
 
 def _short_names(paths: Sequence[str]) -> list[str]:
-    """Return file names without their endings, and without the text that all share at the start and the end."""
+    """Return file names without their endings, and without the start and the end that all names share."""
     stems = ["stdin" if path == "-" else name_of(path) for path in paths]
     for ending in ENDINGS:
         stems = [stem.removesuffix(ending) for stem in stems]

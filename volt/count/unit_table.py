@@ -2,8 +2,8 @@ r"""Text → counted units → counted words. A unit is the text between white s
 
     text --- UnitTable ---> counted units --- WordTable ---> counted words, as bytes of the text
 
-This works for pre-tokenizers that split a unit alone as in its line: most custom patterns, and all built-in ones except
-"metaspace-line". A table belongs to one thread.
+This works for pre-tokenizers that split a unit by itself as they split it within its line: most custom patterns, and
+all built-in ones except "metaspace-line". A table belongs to one thread.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOST, MOST_BYTES = 1 << 20, 1 << 26
 class CountedUnits(NamedTuple):
     """Distinct units or words of `data` (UTF-8, then PADDING bytes), where each starts and ends, and their counts.
 
-    firsts: (n,) uint8, 1 for each that starts its line, if that is marked
+    firsts: (n,) uint8, 1 for each unit that starts its line, if such units are marked
     """
 
     data: NDArray[np.uint8]
@@ -51,7 +51,7 @@ class CountedUnits(NamedTuple):
 
 
 class CountTable:
-    """Distinct byte strings so far, and how often each occurs; full at `most` strings or `most_bytes`."""
+    """Table of distinct byte strings and how often each occurs; full at `most` strings or `most_bytes` bytes."""
 
     def __init__(self, *, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
         self._most = most, most_bytes
@@ -79,7 +79,7 @@ class CountTable:
         rows = rows[rows[:, 2] != 0]
         counts = np.empty(n, np.int64)
         counts[(rows[:, 2] >> np.uint64(32)).astype(np.int64) - 1] = rows[:, 3]
-        data.flags.writeable = False  # as texts are, so that loops are compiled once
+        data.flags.writeable = False  # read-only like texts, so that loops are compiled once
         return CountedUnits(data, self._table.starts[:n], self._table.starts[1 : n + 1], self._table.firsts[:n], counts)
 
     def _grow(self, n: int, n_bytes: int) -> None:
@@ -171,9 +171,9 @@ class UnitCutter:
         words.add(units, self.cutter.tables_for(units.text), matches_only=self.cutter.matches_only)
 
     def table(self, words: CountedUnits) -> pl.DataFrame:
-        """Return a table of word and count, with words as vocabularies spell them."""
+        """Return a table with columns word and count; words are spelled as in vocabularies."""
         text = np.frombuffer(words.text, np.uint8)
-        lines = np.insert(text, words.ends, _NEWLINE)[:-1].tobytes()  # words joined by line ends, which no word has
+        lines = np.insert(text, words.ends, _NEWLINE)[:-1].tobytes()  # joined by line ends, which no word contains
         spelled = pl.Series("word", [self.cutter.spelled(lines)]).str.split("\n").explode()
         table = pl.DataFrame({"word": spelled, "count": words.counts})
         if self.cutter.is_bytes or not (b" " in lines and _SPACE in lines):
@@ -181,7 +181,6 @@ class UnitCutter:
         return table.group_by("word").agg(pl.col("count").sum())  # a space and a "▁" of the text are spelled alike
 
     def _with_dummies(self, units: CountedUnits) -> CountedUnits:
-        """Put a space in front of the units that get a dummy "▁"."""
         marked = units.firsts.astype(bool)
         if self.spares_space:
             marked &= units.data[units.starts] != _BLANK

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 MAX_TOTAL = 2**63 - 1
-_COMPACT_ROWS, _COMPACT_PARTS = 1 << 22, 256  # partial tables are summed when there are more
+_COMPACT_ROWS, _COMPACT_PARTS = 1 << 22, 256  # partial tables are summed beyond these numbers
 EMPTY = pl.DataFrame(schema={"word": pl.String, "count": pl.Int64})
 _COUNT = pl.col("count")
 
@@ -44,7 +44,7 @@ class CountedPart(NamedTuple):
 
 
 def summed(parts: Iterable[CountedPart]) -> CountedPart:
-    """Add up parts and sort the words at the end, with little more than the distinct words in memory."""
+    """Add up parts, with little more than the distinct words in memory, and sort the words."""
     about_to_use_polars()
     pending: list[CountedPart] = []
     n_rows = 0
@@ -84,7 +84,7 @@ class WordCounts:
 
     table: columns word (String) and count (Int64, positive), sorted by the words' bytes, no word twice
     n_lines: how many lines were read
-    n_bytes: how many bytes of decompressed text they are
+    n_bytes: how many bytes of decompressed text were read
     n_bad_lines: how many of the lines were not UTF-8, or null
     normalizer, pretokenizer: how text became words; adding counts with other settings raises CorpusError
     sources, temperature: the arguments of `mix`; equality ignores them
@@ -138,7 +138,7 @@ class WordCounts:
         normalizer: str | Normalizer = _NORMALIZER,
         pretokenizer: str | PreTokenizer = _PRETOKENIZER,
     ) -> WordCounts:
-        """Return the counts of ready pre-tokens, taken unchanged; repeated words add up.
+        """Return the counts of pre-tokens, which stay unchanged; repeated words add up.
 
         pairs: words and their counts, as a dict, a Counter or pairs
         normalizer, pretokenizer: how text became words
@@ -225,7 +225,7 @@ class WordCounts:
     def min_count(self, n: int) -> WordCounts:
         """Return the counts of the words that occur at least n times.
 
-        n: a whole number; 1 and less keep all words
+        n: a whole number; 1 or less keeps all words
         """
         about_to_use_polars()
         is_kept = min(arguments.whole(n, "n"), MAX_TOTAL) <= _COUNT
@@ -258,7 +258,7 @@ def mix(named: Mapping[str, WordCounts | Mapping[str, int]], *, temperature: flo
     """Add named sources after rescaling their totals n_i in proportion to n_i^(1/temperature).
 
     named: the counts of each source, by its name; their order does not matter
-    temperature: above 0; above 1 the small sources gain, and 1 changes nothing
+    temperature: a positive number; above 1, small sources gain weight; 1 changes nothing
 
     Source i gets the share p_i = n_i^(1/T) / Σ_k n_k^(1/T) of the total N, and each word the count N p_i / n_i · count,
     rounded, but at least 1. (Conneau and Lample 2019, Arivazhagan et al. 2019.)
@@ -286,7 +286,7 @@ def mix(named: Mapping[str, WordCounts | Mapping[str, int]], *, temperature: flo
 
 
 def as_counts(value: WordCounts | Mapping[str, int], name: str = "counts", *, call: str = "{}") -> WordCounts:
-    """Return counts, converted from a mapping if need be. call: for an error, with {} for the counts"""
+    """Return counts, converted from a mapping if need be. call: the call that an error shows, with {} for the counts"""
     if isinstance(value, Mapping):
         return WordCounts.from_pairs(value)
     return arguments.instance(value, WordCounts, name, call=call)

@@ -1,4 +1,4 @@
-"""Text → pieces and ids by a vocabulary, and back: line by line, or by the million lines in threads."""
+"""Text → pieces and ids of a vocabulary, and back: line by line, or millions of lines at once in threads."""
 
 from __future__ import annotations
 

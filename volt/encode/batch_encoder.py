@@ -1,8 +1,8 @@
 r"""`BatchEncoder`: bytes → ids or text, millions of lines at once, without a Python object for a word or a line.
 
-Threads look up the values of the units of chunks (volt.encode.pretokens). The compiled loop encodes simple new units;
-Python encodes the others, the pending units, together. A line is left to Python if it has an irregular unit. Each
-thread borrows its own `UnitCache`, so nothing is locked.
+Threads split chunks into units (see volt.encode.pretokens) and look up the values of each unit. A compiled loop encodes
+new units that are simple; Python encodes the rest, the pending units, in one batch. Python also encodes each line that
+contains an irregular unit. Each thread borrows its own `UnitCache`, so nothing is locked.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Dropout:
     """Random skipping of merges.
 
     probability: the probability of skipping a merge
-    seed: 64 bits; with a line's number, it starts the generator of the line
+    seed: 64 bits; the seed and a line's number together seed the line's random generator
     """
 
     probability: float
@@ -56,14 +56,14 @@ class Dropout:
 
     @classmethod
     def of(cls, probability: float, seed: int | None) -> Dropout | None:
-        """Return the dropout, or None for probability 0. Raises ConfigError if it lacks a seed."""
+        """Return the dropout, or None for probability 0. Raises ConfigError if a positive probability lacks a seed."""
         if not 0.0 <= (probability := arguments.number(probability, "dropout")) <= 1.0:
             raise ConfigError(f"dropout is {probability}; give a probability from 0 to 1")
         seed = None if seed is None else arguments.whole(seed, "seed")
         if not probability:
             return None
         if seed is None or seed < 0:
-            message = f"dropout draws at random: a seed is a whole number from 0 up, not {seed}; encode with"
+            message = f"dropout needs a seed, a whole number of 0 or more, not {seed}; encode with"
             raise ConfigError(message, hint={"seed": 1})
         return cls(probability, np.random.SeedSequence(seed).generate_state(1, np.uint64).view(np.int64)[0].item())
 
@@ -79,7 +79,7 @@ class EncodedPart:
 
     values: ids (n,) int32, or text (n,) uint8 with a line end after each line
     ends: (n_lines,) int64, where each line's values end
-    left: (n_left, 2) int64, the lines that Python must encode, not in `values`: number, and end in the text
+    left: (n_left, 2) int64, the number and the end in the text of each line that Python must still encode
     """
 
     values: NDArray[Any]
@@ -88,12 +88,12 @@ class EncodedPart:
 
 
 class UnitCache:
-    """The distinct units so far, and their values; for one thread at a time. `trim` empties it beyond its limit.
+    """Cache of distinct units and their values, for one thread at a time. `trim` empties a cache beyond its limit.
 
     rule: where units begin and end
     encoder: the tables for new units
     dtype: the type of the values
-    limit: about how many units are cached; each further word of a unit counts as one more
+    limit: about how many units are cached; each word of a unit after its first counts as one more
     """
 
     def __init__(self, rule: UnitRule, encoder: UnitEncoder, dtype: DTypeLike, *, limit: int) -> None:
@@ -121,7 +121,7 @@ class UnitCache:
         self.n_units = self._n_values = self._n_pending = 0
 
     def encode(self, text: Padded, *, strips_return: bool = False) -> EncodedPart:
-        """Return the values of a text's lines, valid only if no units are `pending`: see `fill_pending`."""
+        """Return the values of a text's lines. They are valid only if no unit is `pending` now: see `fill_pending`."""
         from volt.kernels.encode_new_unit import LoopState
         from volt.kernels.encode_units import ROOM, Rule, encode_units
 
@@ -143,7 +143,6 @@ class UnitCache:
         return EncodedPart(out[: state.written].view(self._dtype), ends, self._left[: state.n_left].copy())
 
     def _with_room(self, status: int, out: NDArray[np.uint8], state: LoopState, text: Padded) -> NDArray[np.uint8]:
-        """Enlarge the full array. Return `out`, or a longer copy of it."""
         from volt.kernels.encode_units import LINES_FULL, OUT_FULL
         from volt.kernels.pretokenize import LONGEST
         from volt.kernels.unit_table import rebuild
@@ -173,13 +172,13 @@ class UnitCache:
         return self._table.pending[: self._n_pending]
 
     def units(self, numbers: Longs) -> tuple[bytes, Longs, NDArray[np.uint8]]:
-        """Return the bytes of units, concatenated, where each ends, and 1 for each that starts its line."""
+        """Return the units' bytes, concatenated, where each unit ends, and 1 for each unit that starts its line."""
         table, starts = self._table, self._table.starts[numbers]
         sizes = table.starts[numbers + 1] - starts
         return table.bytes[places_of(starts, sizes)].tobytes(), np.cumsum(sizes), table.firsts[numbers]
 
     def encode_pending(self) -> None:
-        """Encode pending units whose characters have a class now."""
+        """Encode the pending units whose characters have all been classified."""
         from volt.kernels.encode_units import ROOM, encode_pending
         from volt.kernels.unit_table import complete
 
@@ -215,9 +214,9 @@ class UnitCache:
 
 
 def unit_encoder_of(tables: MergeTables, rendering: Rendering | None, classes: CharacterClasses) -> UnitEncoder:
-    """Return the tables by which compiled code encodes units; `UnitEncoder.for_thread` adds memory.
+    """Return the tables with which compiled code encodes units; `UnitEncoder.for_thread` adds memory for a thread.
 
-    rendering: None for atoms, which dropout draws from
+    rendering: the output; None for atoms, which dropout needs
     """
     from volt.kernels.encode_new_unit import ID_SIZE, numbering
 
@@ -227,7 +226,7 @@ def unit_encoder_of(tables: MergeTables, rendering: Rendering | None, classes: C
     starts, values = np.append(0, ends) * values.itemsize, np.append(values.view(np.uint8), np.zeros(8, np.uint8))
     empty, widths, byte_ids = numbering(), np.diff(starts), nothing
     is_by_bytes = vocabulary.byte_fallback and not vocabulary.pretokenizer.is_bytes and vocabulary.marker != "suffix"
-    if rendering and rendering.dtype == np.int32 and is_by_bytes:  # bytes alone spell unknown characters
+    if rendering and rendering.dtype == np.int32 and is_by_bytes:  # unknown characters consist of byte tokens only
         byte_ids = np.array([vocabulary.ids[token] for token in BYTE_TOKENS], np.int32)
     return empty._replace(
         cutter=loop_cutter(tables, empty.cutter, classes), sampled=rendering is None, merges=tables.merges,
@@ -256,7 +255,7 @@ class BatchEncoder:
     def encode(
         self, chunks: Iterable[Chunk], *, dropout: Dropout | None = None, n_threads: int | None = None
     ) -> Iterator[EncodedPart]:
-        """Yield the encoded lines of each chunk, in order; those of an awaited chunk before requesting the next."""
+        """Yield each chunk's encoded lines, in order. Yield an awaited chunk before requesting the next."""
         assert self.sampled == (dropout is not None)
         encode, n_threads = partial(self._encode, dropout=dropout), n_threads or available_cores()
         return in_order(encode, chunks, n_threads=n_threads, is_awaited=attrgetter("awaited"))
@@ -300,7 +299,7 @@ class BatchEncoder:
             cache.fill_pending(values, _ends_of_groups(ends, result.n_words), result.irregular)
 
     def _values(self, text: str, lengths: Longs) -> tuple[NDArray[Any], Longs]:
-        """Return the values of words, and where each word ends; for dropout, atoms, each word's last marked."""
+        """Return the values of words, and where each word ends. For dropout, values are atoms, a word's last marked."""
         symbols, ends = self.tables.atoms(text, lengths)
         if self.sampled:
             atoms = 2 * symbols
@@ -378,7 +377,7 @@ class Encoded:
     def __getitem__(self, line: int) -> Ids:
         line = arguments.whole(line, "line")
         if not -len(self) <= line < len(self):
-            raise IndexError(f"line {line} of {len(self)}")
+            raise IndexError(f"line {line} is out of range for {counted(len(self), 'line')}")
         line %= len(self)
         return self.ids[self.offsets[line] : self.offsets[line + 1]]
 
@@ -387,7 +386,7 @@ class Encoded:
         """Concatenate the lines of encoded chunks.
 
         parts: the encoded chunks
-        n_bytes: the size of the text; there are seldom more ids
+        n_bytes: the size of the text, for which memory for ids is reserved; there are seldom more ids than bytes
         """
         try:
             ids = np.empty(n_bytes, np.int32)  # unused pages cost nothing

@@ -45,7 +45,7 @@ class Frame:
         cls, encoder: Encoder, *, bos: int | str | None = None, prepend: int | str | None = None,
         eos: int | str | None = None,
     ) -> Frame:  # fmt: skip
-        """Return the ids around each line, from ids or tokens of the vocabulary; None adds nothing."""
+        """Return the frame. Each argument is an id or a token of the vocabulary; None adds nothing."""
         front = [
             _id_of(encoder, token, name) for name, token in (("bos", bos), ("prepend", prepend)) if token is not None
         ]
@@ -76,12 +76,12 @@ def binarize(
     encoder: Encoder, paths: Iterable[str], prefix: Path, *, frame: Frame | None = None, dtype: str | None = None,
     job: EncodeJob = _JOB, progress: Progress | None = None,
 ) -> Binarized:  # fmt: skip
-    """Encode files into one pair of files, in order.
+    """Encode files, in order, into one pair of files.
 
     prefix: the path of the pair, without .bin and .idx
-    frame: the special tokens around each line; by default eos after it
+    frame: the special tokens around each line; by default eos after each line
     dtype: the type of the ids; by default u16 for fewer than 65,500 ids, else i32
-    Raises ConfigError if the ids do not fit or an output is an input; OutputError if it cannot be written.
+    Raises ConfigError if the ids do not fit `dtype` or an output is an input; OutputError if writing fails.
     """
     paths, prefix = input_paths(paths), Path(arguments.path(prefix, "prefix"))
     check_both(encoder, job)
@@ -94,7 +94,7 @@ def binarize_each(
     encoder: Encoder, paths: Iterable[str], folder: Path, *, frame: Frame | None = None, dtype: str | None = None,
     job: EncodeJob = _JOB, progress: Progress | None = None,
 ) -> Iterator[Binarized]:  # fmt: skip
-    """Encode each file into a pair of the same name in a folder, created if needed. Options: see `binarize`."""
+    """Encode each file into a pair named after it in `folder`, created if needed. Options: see `binarize`."""
     check_both(encoder, job)
     outputs = outputs_of(input_paths(paths), folder, "")
     check_distinct([file for output in outputs.values() for file in pair_files(output)], outputs)
@@ -106,7 +106,7 @@ def binarize_each(
 
 
 def pair_files(prefix: Path) -> list[Path]:
-    """Return the two files of a pair. prefix: without their endings, or one of them."""
+    """Return the two files of a pair. prefix: their path without an ending, or one of the two files"""
     name = prefix_of(prefix)
     return [Path(name + BIN), Path(name + IDX)]
 

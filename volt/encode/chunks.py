@@ -1,4 +1,4 @@
-"""Text and files → chunks: whole lines with the number of the first, which threads encode."""
+"""Text and files → chunks for threads to encode: whole lines, with the number of the first line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from volt.text.normalizer import check_text
 from volt.urls import url_of
 
 CHUNK_SIZE = 1 << 20  # bytes: work for a millisecond or two
-_SHORTEST = 1 << 16  # bytes of a chunk that threads are started for
+_SHORTEST = 1 << 16  # bytes: the smallest chunk that `shares` returns
 NEWLINE = ord("\n")
 NO_BYTE_OF_TEXT = 0xFF  # occurs nowhere in UTF-8
 
@@ -30,9 +30,9 @@ class Chunk:
     r"""Whole lines of UTF-8 text, each followed by the separator byte (the last may lack it).
 
     first: the number of the first line, for dropout
-    numbers: (n_lines,) int64, the lines' numbers, if they do not count up from the first
+    numbers: (n_lines,) int64, the lines' numbers, unless they count up from `first`
     strips_return: whether lines end at "\r\n" too
-    whole: the block of the chunk, for messages
+    whole: the block that contains the chunk, for error messages
     padded: whether `PADDING` bytes after the text are readable
     awaited: whether to yield its result before requesting the next chunk
     """
@@ -80,14 +80,14 @@ def chunks_of(
 
 
 def checked_threads(n_threads: int | None) -> int | None:
-    """Check a number of threads; None means one a core."""
+    """Check a number of threads; None means one per core."""
     return None if n_threads is None else arguments.whole(n_threads, "n_threads", low=1)
 
 
 def shares(n_bytes: int, n_threads: int | None) -> tuple[int, int]:
-    """Return the size of a text's chunks in bytes, and the number of threads that it can occupy.
+    """Return the size of a text's chunks in bytes, and the number of threads that the text can occupy.
 
-    Chunks have a megabyte at most, and each thread gets equally many.
+    A chunk has a megabyte at most, and all threads get the same number of chunks.
 
     >>> shares(10_000, 2), shares(10_000_000, 2)
     ((65536, 1), (1000001, 2))

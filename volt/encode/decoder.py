@@ -20,7 +20,7 @@ from volt.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from volt.kernels.decode import TextTable
 
-BLOCK_SIZE = 1 << 18  # bytes of text that are written before they become strings: they fit into a core's cache
+BLOCK_SIZE = 1 << 18  # bytes of text that are decoded at a time: they fit into a core's cache
 Ids = NDArray[np.int32]
 Longs = NDArray[np.int64]
 _BYTES = {token: byte for byte, token in enumerate(BYTE_TOKENS)}
@@ -49,7 +49,7 @@ class Decoder:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Decoder:
-        """Return the decoder of a vocabulary. Making it takes as long as decoding some hundred lines with `decode`."""
+        """Return the decoder of a vocabulary. Building it takes as long as decoding a few hundred lines."""
         from volt.kernels.decode import FIRST_SPACE, LAST_SPACE, NO_SPACE
 
         drops = FIRST_SPACE if _starts_with_space(vocabulary) else NO_SPACE
@@ -78,9 +78,9 @@ class Decoder:
         return text.decode(errors="replace").encode() if holds_bytes and not is_utf8(text) else text
 
     def decode_text(self, text: bytes, *, place: Callable[[int], str] | None = None) -> bytes:
-        r"""Decode lines of ids, with a space between two, to lines of UTF-8 text.
+        r"""Decode lines of ids, separated by spaces, to lines of UTF-8 text.
 
-        place: the function from a line's index to its name in errors; by default its number
+        place: maps a line's index to the line's name in errors; by default "line N"
 
         Raises CorpusError if a word is not an id, VocabularyError if an id is out of range.
         """
@@ -103,7 +103,7 @@ class Decoder:
         return self.vocabulary.byte_fallback and _shows_spaces(self.vocabulary)
 
     def _blocks(self, ids: Ids, offsets: Longs) -> Iterator[tuple[Longs, NDArray[np.uint8]]]:
-        """Yield where each line's text ends, and the text, from 1 on. The next block overwrites it."""
+        """Yield where each line's text ends, and the text, which starts at byte 1. The next block overwrites it."""
         from volt.kernels.decode import expand_lines
         from volt.kernels.intrinsics import PADDING
 
@@ -117,14 +117,14 @@ class Decoder:
             first = done
 
     def _checked(self, ids: Ids, offsets: Longs) -> tuple[Ids, Longs]:
-        """Check bounds, because compiled code does not. Return the ids, and offsets from 0."""
+        """Check bounds, because compiled code does not. Return the ids, and the offsets moved to start at 0."""
         # as unsigned numbers, ids below 0 are large
         if len(ids) and not (ids.dtype == np.int32 and ids.view(np.uint32).max() < self._n_pieces):
             for place in np.flatnonzero((ids < 0) | (ids >= self._n_pieces)).tolist():
                 raise self._out_of_range(ids[place], place)
         offsets = np.require(offsets if len(offsets) else [0], np.int64, ("C", "A", "W"))
         if offsets[0] < 0 or offsets[-1] > len(ids) or (offsets[:-1] > offsets[1:]).any():
-            raise VocabularyError(f"offsets must not fall, nor lie outside 0 to {len(ids)}, the number of ids")
+            raise VocabularyError(f"offsets must not decrease, or lie outside 0 to {len(ids)}, the number of ids")
         ids = ids[offsets[0] : offsets[-1]].astype(np.int32, casting="same_kind", copy=False)
         return np.require(ids, requirements=("C", "A", "W")), offsets - offsets[0]
 
@@ -156,7 +156,6 @@ def _ends_with_space(vocabulary: Vocabulary) -> bool:
 
 
 def _texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[bytes]:
-    """Yield the UTF-8 text of each piece; a byte token's text may be a part of a character."""
     is_bytes, shows_spaces = vocabulary.pretokenizer.is_bytes, _shows_spaces(vocabulary)
     byte_of = _BYTES if vocabulary.byte_fallback and not is_bytes else {}
     special = set(vocabulary.special.all) if is_bytes else set[str]()
@@ -185,7 +184,7 @@ def _table(vocabulary: Vocabulary) -> TextTable:
 
 
 def _split(out: NDArray[np.uint8], ends: Longs) -> list[str]:
-    """Return the lines of a block. Without line ends inside, they decode together, several times faster."""
+    """Return the lines of a block. If no line contains a line end, they are decoded together, several times faster."""
     lines = str(out[1 : ends[-1]].data, "utf-8", "replace").split("\n")
     if len(lines) == len(ends):
         return lines

@@ -1,8 +1,8 @@
 """`Encoder`: text ⇄ pieces and ids, by the merges of a vocabulary.
 
-A word starts as atoms; the applicable merge of the lowest rank is applied, from left to right, until none applies
-(`Vocabulary.merging` may say otherwise). Pieces outside the vocabulary are then split back into the two pieces of their
-first merge. Unknown characters are pieces of their own; among ids they become bytes or `<unk>`.
+A word starts as atoms. The applicable merge with the lowest rank is applied, from left to right, until no merge applies
+(`Vocabulary.merging` may set another order). A piece outside the vocabulary is then split back into the two parts of
+the first merge that makes it. An unknown character is a piece of its own; it gets byte ids or the id of `<unk>`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Form = Literal["pieces", "ids"]
 _ONE = "did you mean encode(line) or {}([line])?"
 _FLAT = "give a flat numpy array of whole numbers"
 _CHUNKS = "give chunks of volt.encode.chunks.chunks_of or file_chunks"
-_LAST = 1 << 62  # the greatest number of a first line, so that the numbers of later lines fit into 64 bits
+_LAST = 1 << 62  # the greatest number that a first line may have, so that later lines' numbers fit into 64 bits
 
 
 class HasVocabulary(Protocol):
@@ -121,7 +121,7 @@ class Encoder:
         return self._pieces(lines, Dropout.of(dropout, seed), _first(first))
 
     def encode_words(self, words: Iterable[str]) -> list[tuple[str, ...]]:
-        """Return the pieces of pre-tokens, without normalising or splitting them.
+        """Return the pieces of each pre-token; pre-tokens are neither normalised nor split.
 
         words: pre-tokens; an empty one raises ConfigError
         """
@@ -147,9 +147,9 @@ class Encoder:
         self, text: bytes, *, dropout: float = 0.0, seed: int | None = None, numbers: Numbers | None = None,
         n_threads: int | None = None,
     ) -> Encoded:  # fmt: skip
-        r"""Return the ids of the lines of UTF-8 text, which end at "\n".
+        r"""Return the ids of the lines of UTF-8 text. Lines end at "\n".
 
-        text: bytes. Raises CorpusError with the number of an invalid line
+        text: bytes; an invalid line raises CorpusError with its number
         dropout, seed, n_threads: see `encode_batch`
         numbers: (n_lines,) int64. Line i draws its dropout from (seed, numbers[i]); by default from (seed, i)
         """
@@ -181,11 +181,11 @@ class Encoder:
         self, text: bytes, *, form: Form = "pieces", separator: str = "", dropout: float = 0.0, seed: int | None = None,
         first: int = 0, numbers: Numbers | None = None, n_threads: int | None = None,
     ) -> bytes:  # fmt: skip
-        """Encode lines of UTF-8 text as lines of pieces, or of ids, with a space between two.
+        """Encode lines of UTF-8 text as lines of pieces or ids, separated by spaces.
 
         text: bytes
         form: "pieces" or "ids"
-        separator: follows pieces that do not end a word, such as "@@"
+        separator: a mark such as "@@" after each piece that does not end a word
         dropout, seed, n_threads: see `encode_batch`
         first: the number of the first line
         numbers: see `encode_bytes`; overrides `first`
@@ -236,7 +236,7 @@ class Encoder:
         return list(encode_offsets(self.vocabulary, _line(line, "encode_offsets"), encode_words=self._encoded))
 
     def ids(self, pieces: Iterable[str]) -> Ids:
-        """Return the ids of pieces, (n_pieces,) int32. Unknown pieces get the id of `unk`, if any.
+        """Return the ids of pieces, (n_pieces,) int32. Unknown pieces get the id of `unk`, if it exists.
 
         pieces: strings
         """
@@ -245,7 +245,7 @@ class Encoder:
         return np.array([number for number in result if number is not None], np.int32)
 
     def decode(self, pieces: Iterable[str]) -> str:
-        """Decode pieces into a line of text. Pieces of `encode` give its normalised form, with single spaces.
+        """Decode pieces into a line of text. Pieces from `encode` give the normalised line, with single spaces.
 
         pieces: strings
         """
@@ -281,9 +281,9 @@ class Encoder:
         return self._decoder.decode_bytes(encoded.ids, encoded.offsets)
 
     def decode_text(self, text: bytes) -> bytes:
-        """Decode lines of ids, with a space between two, to lines of UTF-8 text.
+        """Decode lines of ids, separated by spaces, to lines of UTF-8 text.
 
-        text: bytes. Raises CorpusError with the word that is not an id
+        text: bytes; a word that is not an id raises CorpusError
         """
         return self._decoder.decode_text(_utf8(text, "decode_text"))
 
@@ -361,10 +361,10 @@ def _numbers(numbers: Numbers | None, text: bytes) -> Numbers | None:
         is_whole = isinstance(numbers, np.ndarray) and numbers.dtype.kind in "iu"
         result = np.ascontiguousarray(numbers if is_whole else arguments.wholes(numbers, "numbers"), np.int64)
     except OverflowError:
-        raise ConfigError("numbers contains one of more than 64 bits; give smaller ones") from None
+        raise ConfigError("numbers contains a number of more than 64 bits; give smaller numbers") from None
     n_lines = text.count(b"\n") + (text[-1:] not in (b"", b"\n"))
     if result.shape != (n_lines,):
-        raise ConfigError(f"numbers has the shape {result.shape}; give {n_lines}, one for each line")
+        raise ConfigError(f"numbers has shape {result.shape}; give shape ({n_lines},), one number for each line")
     return result
 
 
@@ -382,7 +382,7 @@ def _chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
 def _pieces(pieces: Iterable[str], call: str) -> list[str]:
     if isinstance(pieces, Encoded):
         raise arguments.refusal(pieces, "pieces", "did you mean decode_batch(encoded)?")
-    remedy = "pieces are strings; for ids there are decode_ids and decode_batch"
+    remedy = "pieces are strings; for ids, call decode_ids or decode_batch"
     return arguments.texts(pieces, "pieces", one=f"did you mean {call}(text.split())?", remedy=remedy)
 
 

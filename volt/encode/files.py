@@ -1,11 +1,11 @@
-"""Files → encoded files: one file of all lines, or one for each. An output is written whole or not at all.
+"""Files → encoded files: one output for all inputs, or one for each. An output is written whole or not at all.
 
-    pieces, ids   text, a line for each line
+    pieces, ids   text, one line for each input line
     npy           a numpy file of all ids
     bin           all ids as raw int32, little-endian
 
-An array has a second file, NAME.offsets.npy, (n_lines + 1,) int64: line i has ids[offsets[i]:offsets[i + 1]]. A folder
-of outputs has a manifest with their origins; up-to-date outputs are not rewritten.
+npy and bin have a second file, NAME.offsets.npy, (n_lines + 1,) int64: line i has ids[offsets[i]:offsets[i + 1]].
+A folder of outputs has a manifest with their origins; up-to-date outputs are not rewritten.
 """
 
 from __future__ import annotations
@@ -100,10 +100,10 @@ def input_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
 def encode_stream(
     encoder: Encoder, paths: Iterable[str], *, job: EncodeJob, progress: Progress | None = None, wait: Wait = is_ready
 ) -> Iterator[bytes]:
-    """Yield the lines of all files as text, in order, chunk by chunk.
+    """Yield the encoded lines of all files as text, in order, chunk by chunk.
 
-    progress: called with the bytes of text done
-    wait: waits for pipes, after the arrived data is yielded
+    progress: called with the number of bytes of text encoded so far
+    wait: the function that waits for a pipe; it is called after the data so far is yielded
     """
     check_both(encoder, job)
     if not job.is_text:
@@ -129,12 +129,12 @@ def encode_each(
     encoder: Encoder, paths: Iterable[str], folder: Path, *, job: EncodeJob, progress: Progress | None = None,
     write: Write | None = None,
 ) -> Iterator[Outcome]:  # fmt: skip
-    """Encode each file into one of the same name in a folder, created if needed.
+    """Encode each file into a file of the same name in `folder`, which is created if needed.
 
-    An output is rewritten only if the file, the vocabulary or an option has changed, or its offsets are missing.
-    Earlier outputs in the folder are not inputs.
+    An output is rewritten only if the input, the vocabulary or an option has changed, or the offsets are missing.
+    Outputs of an earlier run in the folder are not encoded again.
     write: writes the outputs; by default `write_each`, in this process
-    Raises ConfigError if two files share an output or an output is an input, OutputError if one cannot be written.
+    Raises ConfigError if two files share an output or an output is an input, OutputError if writing fails.
     """
     check_both(encoder, job)
     outputs = outputs_of(without_outputs(input_paths(paths), folder), folder, f".{job.form}")
@@ -155,7 +155,7 @@ def encode_each(
 
 
 def without_outputs(paths: Iterable[str], folder: Path) -> list[str]:
-    """Remove the files that earlier `encode_each` wrote into a folder, by its manifest."""
+    """Leave out the files that an earlier `encode_each` wrote into the folder, by its manifest."""
     paths = list(paths)
     listed = {
         file.name
@@ -169,14 +169,14 @@ def without_outputs(paths: Iterable[str], folder: Path) -> list[str]:
 def write_each(
     encoder: Encoder, outputs: Mapping[str, Path], job: EncodeJob, progress: Progress
 ) -> Iterator[tuple[str, int]]:
-    """Write each file's output, in order. Yields the file and its number of lines once complete."""
+    """Write each file's output, in order. Yields each file and its number of lines once the output is complete."""
     parts = encoded_parts(encoder, outputs, job, restart=True, progress=progress)
     for path, output in outputs.items():
         yield path, _write(output, of_one_file(parts), job)
 
 
 def output_files(paths: Iterable[str], output: Path, *, job: EncodeJob, each: bool = False) -> list[Path]:
-    """Return the files that `encode_one` writes, or, with `each`, `encode_each` in a folder."""
+    """Return the files that `encode_one` writes, or, with `each`, that `encode_each` writes into a folder."""
     if not each:
         return _files_of(output, job.form)
     created = [file for one in outputs_of(paths, output, f".{job.form}").values() for file in _files_of(one, job.form)]
@@ -192,7 +192,7 @@ def encoded_parts(
     encoder: Encoder, paths: Iterable[str], job: EncodeJob, *, restart: bool, progress: Progress | None = None,
     wait: Wait = is_ready,
 ) -> Iterator[tuple[Chunk, EncodedPart]]:  # fmt: skip
-    """Yield each encoded chunk of the files. A chunk without text, not awaited, ends each file."""
+    """Yield each chunk of the files, encoded. A chunk that has no text and is not awaited ends a file."""
 
     def file_after_file() -> Iterator[Chunk]:
         first = 0
@@ -213,7 +213,7 @@ def encoded_parts(
     else:
         parts = encoder.encode_parts(chunks, **options)
     done = 0
-    for part, chunk in zip(parts, copies, strict=False):  # a copy is read after its part
+    for part, chunk in zip(parts, copies, strict=False):  # the copy of a chunk is read after the chunk is encoded
         yield chunk, part
         done += len(chunk.text)
         if progress:
@@ -263,7 +263,7 @@ def _refuse_pipe(output: Path, job: EncodeJob) -> None:
 
 
 def outputs_of(paths: Iterable[str], folder: Path, ending: str) -> dict[str, Path]:
-    """Return each file's path in the output folder. Raises ConfigError if two files would have the same one."""
+    """Return the path of each file's output in a folder. Raises ConfigError if two files would share an output."""
     outputs, taken = dict[str, Path](), set[Path]()
     for path in paths:
         name = name_of(path)
@@ -292,8 +292,8 @@ def _origin(encoder: Encoder, path: str, job: EncodeJob) -> dict[str, Any]:
 class _Manifest:
     """The origin of each output of a folder; while an output is being written, its origin has no "files".
 
-    The file is a JSON object. Each new output appends a line, so that a kill loses nothing; a URL is rewritten instead,
-    once an eighth is new.
+    The file is a JSON object. Each new output appends a line, so that a killed process loses nothing. A manifest at a
+    URL is rewritten instead, whenever an eighth of its outputs are new.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -305,7 +305,7 @@ class _Manifest:
         return marks is not None and self._origins.get(output.name) == origin | {"files": marks}
 
     def plan(self, origins: Mapping[str, dict[str, Any]]) -> None:
-        """Record outputs before they are written: a kill may leave incomplete files."""
+        """Record outputs before they are written: a killed process may leave incomplete files."""
         self._origins |= origins
         self._save()
 
@@ -330,7 +330,7 @@ class _Manifest:
 
 
 def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the origin of each output, up to where a kill has damaged the file."""
+    """Return the origin of each output, as far as the manifest is undamaged."""
     origins, end = dict[str, Any](), 0
     try:
         text = read_bytes(folder / _MANIFEST, kind=OutputError).decode()

@@ -1,10 +1,10 @@
 """`MergeTables`: a vocabulary's merges as arrays for compiled code, and symbols → pieces.
 
 Atoms are numbered first, then tokens in the order in which merges make them. A symbol is such a number, or −1 − code
-for an unknown character (beyond Unicode for a private one) and for the placeholder of a user token.
+for an unknown character or the placeholder of a user token. Codes of a text's own private characters exceed Unicode.
 
-With merging "ranks", any neighbours that spell a token may join, lowest rank first; without dropout, just one pair
-makes each (see volt.encode.reachable).
+With merging "ranks", any two neighbours that spell a token may join, lowest rank first; without dropout, only one pair
+ever makes each token (see volt.encode.reachable).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Spelled(NamedTuple):
         return np.diff(self.ends, prepend=0)
 
     def only(self, chosen: NDArray[np.bool_]) -> Spelled:
-        """Remove the symbols of other tokens, which keep their numbers."""
+        """Return only the chosen tokens' symbols; other tokens keep their numbers, without symbols."""
         return Spelled(self.symbols[np.repeat(chosen, self.sizes)], np.cumsum(np.where(chosen, self.sizes, 0)))
 
 
@@ -54,7 +54,7 @@ NOTHING = Spelled(np.zeros(0, np.int32), np.zeros(0, np.int64))
 
 
 def own_pairs(spelled: Spelled, results: Ints) -> Merges:
-    """Return the joins that occur without dropout, one for each joined token.
+    """Return the merges that occur without dropout, one for each merged token.
 
     results: (n_ranks,), the token of each rank
     """
@@ -83,7 +83,7 @@ def _entered(merges: Merges, spelled: Spelled) -> bool:
 
 
 def merged(spelled: Spelled, merges: Merges) -> tuple[Ints, Longs]:
-    """Return the tokens that symbols merge into, in the vocabulary or not, and where the tokens of each text end."""
+    """Return the tokens, kept or not, that the symbols of each text merge into, and where each text's tokens end."""
     from volt.kernels.apply_bpe import PieceRule, encode_words
     from volt.kernels.bpe_tables import no_spellings
 
@@ -93,7 +93,7 @@ def merged(spelled: Spelled, merges: Merges) -> tuple[Ints, Longs]:
 
 
 def all_pairs(spelled: Spelled, results: Ints) -> Merges:
-    """Return all ways to join two tokens into one with a rank. results: see `own_pairs`."""
+    """Return all pairs of tokens that spell a token with a rank. results: see `own_pairs`"""
     from volt.kernels.bpe_tables import cuts, ranked_merges, spellings
 
     ranks = _ranks(results, len(spelled.ends))
@@ -103,7 +103,7 @@ def all_pairs(spelled: Spelled, results: Ints) -> Merges:
 
 
 def unmerged(spelled: Spelled, merges: Merges, eligible: NDArray[np.bool_]) -> Spellings:
-    """Return the tokens that their own symbols do not merge into: encoding must look words up for them."""
+    """Return the eligible tokens that their own symbols do not merge into: encoding must look these up."""
     from volt.kernels.bpe_tables import spellings
 
     chosen = spelled.only(eligible & (spelled.sizes > 1))
@@ -120,21 +120,21 @@ def _ranks(results: Ints, n: int) -> Ints:
 
 
 _BEYOND = 2 * 0x110000  # where the codes of the text's own private characters start
-NO_STATE = 0  # of a generator that is not used
+NO_STATE = 0  # state of a generator that is not used
 
 
 @dataclass(frozen=True)
 class MergeTables:
     """A vocabulary as arrays for compiled code.
 
-    symbol_of: (2 · 0x110000,) int32, the atom of each code; −1 − code without one
+    symbol_of: (2 · 0x110000,) int32, the atom of each code, or −1 − code if it has no atom
     codes: the code of each atom
     merges: the ranked merges that occur without dropout
     retained: (n_tokens,) uint8, 1 for tokens of the vocabulary
-    parts: (n_tokens,) int64, the key of the pair that each token is split back into; −1 without a merge
+    parts: (n_tokens,) int64, the key of the pair that each token is split back into; −1 if no merge makes it
     words: the tokens that need a lookup of whole words
-    tokens: the strings of atoms, results of merges, then other `words`
-    spelled: the symbols of each token, for merging by ranks and whole words
+    tokens: the strings of atoms, then of merged tokens, then of the vocabulary's other tokens
+    spelled: the symbols of each token, needed to merge by ranks or look up whole words
     """
 
     vocabulary: Vocabulary
@@ -149,7 +149,7 @@ class MergeTables:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> MergeTables:
-        """Return a vocabulary's tables. Raises VocabularyError for over two million tokens or merges."""
+        """Return a vocabulary's tables. Raises VocabularyError for more than two million tokens or merges."""
         from volt.kernels.bpe_tables import MOST, no_spellings, ranked_merges, ranks_met
 
         codes = [atom_code(atom, marker=vocabulary.marker) or 0 for atom in vocabulary.atoms]
@@ -165,7 +165,7 @@ class MergeTables:
         lefts, rights = (_numbered(numbers, [pair[side] for pair in vocabulary.merges]) for side in (0, 1))
         results, keys = _numbered(numbers, output), lefts.astype(np.int64) << 32 | rights
         parts, retained = np.full(len(tokens), -1), np.zeros(len(tokens), np.uint8)
-        parts[results[::-1]] = keys[::-1]  # of several merges that make a token, the first is written last
+        parts[results[::-1]] = keys[::-1]  # if several merges make a token, the first merge is written last
         retained[_numbered(numbers, vocabulary.tokens)] = 1
         spelled, words, is_ranked = NOTHING, no_spellings(), vocabulary.merging == "ranks"
         if is_ranked or vocabulary.whole_words:
@@ -176,14 +176,14 @@ class MergeTables:
             merges = ranked_merges(lefts, rights, results, one_by_one=vocabulary.merging == "steps")
         if vocabulary.whole_words:
             eligible = retained != 0
-            if is_ranked:  # joining the own symbols of these makes them
+            if is_ranked:  # merging their own symbols makes these tokens
                 eligible[merges.results[ranks_met(merges)]] = False
             words = unmerged(spelled, merges, eligible)
         return cls(vocabulary, symbol_of, codes, merges, retained, parts, words, tokens, spelled)
 
     @cached_property
     def sampled_merges(self) -> Merges:
-        """The merges that dropout draws from; for merging by ranks, all pairs."""
+        """The merges that dropout may skip; if tokens merge by ranks, all pairs that spell a token."""
         is_ranked = self.vocabulary.merging == "ranks"
         return all_pairs(self.spelled, self.merges.results) if is_ranked else self.merges
 
@@ -198,7 +198,7 @@ class MergeTables:
         return self._symbols(*text_codes(text, lengths, marker=self.vocabulary.marker))
 
     def encode(self, words: Sequence[str], *, dropout: float = 0.0, state: int = NO_STATE) -> tuple[Ints, Longs]:
-        """Return the pieces of words as symbols, and where each word ends. state: the generator of dropout."""
+        """Return the pieces of words as symbols, and where each word ends. state: dropout's generator"""
         symbols, ends = self._symbols(*atom_codes(words, marker=self.vocabulary.marker))
         return self.encode_atoms(symbols, ends, dropout=dropout, state=state)
 
@@ -230,7 +230,7 @@ class MergeTables:
             return (user, SUFFIX)[: 1 + (code & 1 and not self.vocabulary.pretokenizer.isolates_users)]
         code %= _BEYOND
         character, final = chr(code >> 1), code & 1
-        if self.vocabulary.pretokenizer.is_bytes and character not in ALPHABET:  # only in a word that a caller gave
+        if self.vocabulary.pretokenizer.is_bytes and character not in ALPHABET:  # only in words passed by callers
             return tuple(to_characters(character.encode()))
         if self.vocabulary.byte_fallback and not self.vocabulary.pretokenizer.is_bytes:
             return (*(BYTE_TOKENS[byte] for byte in character.encode()), SUFFIX)[: len(character.encode()) + final]
@@ -254,7 +254,7 @@ class MergedWords:
     """Words after a vocabulary's merges, before tokens are split back.
 
     atoms: the atoms of the words
-    words: as tokens, scaffolding included; −1 − code for an unknown character
+    words: the words as tokens, scaffolding included; −1 − code for an unknown character
     """
 
     tables: MergeTables
@@ -263,7 +263,7 @@ class MergedWords:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary, counts: WordCounts) -> MergedWords:
-        """Merge counted words. Raises CorpusError if they were normalised or split differently."""
+        """Merge counted words. Raises CorpusError if they were normalised or split with other settings."""
         from volt.kernels.apply_bpe import encode_words
         from volt.kernels.arrays import Words
 
@@ -275,19 +275,18 @@ class MergedWords:
         return cls(tables, Words(atoms, ends, counts.counts), Words(symbols, merged_ends, counts.counts))
 
     def token_counts(self) -> Longs:
-        """Count the occurrences of each token of the tables, (n_tokens,) int64."""
         return occurrences(self.words, len(self.tables.tokens))
 
 
 def occurrences(words: Words, n_symbols: int) -> Longs:
-    """Count the occurrences of each symbol from 0 on, (n_symbols,) int64."""
+    """Count the occurrences of each symbol that is not negative, (n_symbols,) int64."""
     result, known = np.zeros(n_symbols, np.int64), words.symbols >= 0
     np.add.at(result, words.symbols[known], np.repeat(words.counts, np.diff(words.ends, prepend=0))[known])
     return result
 
 
 def check_same_words(vocabulary: Vocabulary, counts: WordCounts) -> None:
-    """Raise CorpusError unless words were split and normalised as the vocabulary does."""
+    """Raise CorpusError unless words were normalised and split with the vocabulary's settings."""
     for name in ("normalizer", "pretokenizer"):
         ours, theirs = getattr(vocabulary, name), getattr(counts, name)
         if ours != theirs:

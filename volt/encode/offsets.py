@@ -3,7 +3,7 @@
 original line → line with user tokens hidden → normalised line → pre-tokens → pieces
                                             `align`         `pretoken_spans`
 
-Each step maps spans to the form before it.
+Each step maps spans back to the previous form.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from volt.text.pretokenizer import PreTokenizer
 from volt.text.white_space import SPLIT_CLASS
 from volt.vocabulary import Vocabulary
 
-# A character and all that may combine with it: marks, Hangul vowels and finals, what NFKC turns into these.
+# A character and all that may combine with it: marks, Hangul vowels and finals, and what NFKC turns into them.
 _SEGMENT = (
     r"(?s).[\p{M}\x{1160}-\x{11FF}\x{E33}\x{EB3}\x{3133}\x{3135}\x{3136}\x{313A}-\x{313F}\x{314F}-\x{3164}"
     r"\x{3167}-\x{316D}\x{316F}\x{3170}\x{3182}\x{3183}\x{3187}-\x{318E}\x{FF9E}-\x{FFA0}\x{FFA3}\x{FFA5}"
@@ -34,9 +34,9 @@ _LINE = r"(?s)^.*$"
 
 
 def align(normalizer: Normalizer, line: str) -> tuple[str, NDArray[np.int64]]:
-    """Normalise one line; return the text, and the span in the line that each character came from.
+    """Normalise one line. Return its text, and for each character the span of the line that it came from.
 
-    spans: (n_characters, 2) int64, starts and ends, maybe shared
+    spans: (n_characters, 2) int64, starts and ends; several characters may share a span
     """
     import polars as pl
 
@@ -99,7 +99,7 @@ def encode_offsets(vocabulary: Vocabulary, line: str, *, encode_words: EncodeWor
     starts_visible = np.ones(len(check_text(line)) + 1, bool)
     for start, end in vocabulary.special.spans(line):
         starts_visible[start + 1 : end] = False
-    edges = np.flatnonzero(starts_visible)  # of the characters of the hidden line
+    edges = np.flatnonzero(starts_visible)  # where characters start or end once user tokens are hidden
     own = own_characters(vocabulary, [line])
     [stood_in] = own.put([line])
     normal, from_hidden = align(vocabulary.normalizer, vocabulary.special.hide_text(stood_in))
@@ -116,7 +116,7 @@ def encode_offsets(vocabulary: Vocabulary, line: str, *, encode_words: EncodeWor
 
 
 def _within_word(vocabulary: Vocabulary, pieces: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-    """Yield each piece with its span in its word; bytes share their character's."""
+    """Yield each piece with its span in its word; the bytes of a character share its span."""
     data = [_within_text(vocabulary, piece) for piece in pieces]
     starts_character = np.frombuffer(b"".join(data), np.uint8) & 0xC0 != 0x80
     numbers, start = [0, *np.cumsum(starts_character).tolist()], 0  # the characters that start in the bytes so far
@@ -127,7 +127,7 @@ def _within_word(vocabulary: Vocabulary, pieces: Sequence[str]) -> Iterator[tupl
 
 
 def _within_text(vocabulary: Vocabulary, piece: str) -> bytes:
-    """Return the UTF-8 text of a piece without its marker, and one character for a user token."""
+    """Return the UTF-8 text of a piece without its marker; a user token counts as one character."""
     is_bytes = vocabulary.pretokenizer.is_bytes
     if piece in vocabulary.special.user:
         return b"x"

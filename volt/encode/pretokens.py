@@ -1,13 +1,13 @@
 """Lines → pre-tokens: hide user tokens, normalise the text, and split it. Also, units → their pre-tokens.
 
-A unit is the text between two breaks: spaces, or white space. Each distinct unit is split once and cached.
+A unit is the text between two breaks, which are spaces or white space. Each distinct unit is split once and cached.
 
     line        "the  lowest"
     units       "the", "lowest"
     pre-tokens  one or more for each unit
 
 If a pattern or normaliser may look beyond a unit, each pre-token is a unit. A unit is irregular if its pre-tokens may
-depend on the text around it, as after a final no-break space; the whole line is then split at once.
+depend on the text around it, for example if it ends with a no-break space; the whole line is then split at once.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def split_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[str]]
 
 
 def own_characters(vocabulary: Vocabulary, texts: Sequence[str]) -> Placeholders:
-    """Return placeholders for the texts' private characters; none without user tokens."""
+    """Return placeholders for the texts' private characters; none if there are no user tokens."""
     return stand_ins(texts) if vocabulary.special.user else Placeholders({})
 
 
 def cutter_of(vocabulary: Vocabulary) -> WordCutter | None:
-    """Return the splitter of a vocabulary's pattern, which isolates user tokens; None if Polars splits lines."""
+    """Return the splitter for a vocabulary's pattern and user tokens; None if Polars splits lines."""
     cutter = vocabulary.pretokenizer.cutter
     return cutter if cutter is None or vocabulary.special.user else cutter.without_user_tokens
 
@@ -75,9 +75,9 @@ def joined_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
 
 
 def pretoken_lines(vocabulary: Vocabulary, text: bytes, *, separator: int, strips_return: bool = False) -> memoryview:
-    r"""Return the pre-tokens of UTF-8 lines with a space between two, and 0xFF after each line.
+    r"""Return the pre-tokens of UTF-8 lines, separated by spaces, with 0xFF after each line.
 
-    Raises UnicodeDecodeError for other text.
+    Raises UnicodeDecodeError if the text is not UTF-8.
 
     >>> bytes(pretoken_lines(Vocabulary(merges=(), tokens=("a",)), b"a  b\n\nc", separator=10))
     b'a b\xff\xffc\xff'
@@ -152,9 +152,9 @@ def parting_of_units(vocabulary: Vocabulary) -> SplitPoints | None:
 class UnitWords:
     """The pre-tokens of units.
 
-    text: all, concatenated
-    lengths: (n_words,) int64, characters of each
-    n_words: (n_units,) int64, pre-tokens of each unit
+    text: all pre-tokens, concatenated
+    lengths: (n_words,) int64, the characters of each pre-token
+    n_words: (n_units,) int64, the number of pre-tokens of each unit
     irregular: (n_units,) bool
     """
 
@@ -177,7 +177,7 @@ def unit_words(vocabulary: Vocabulary, data: bytes, ends: NDArray[np.int64], fir
     names = vocabulary.pretokenizer.name, vocabulary.normalizer.name
     if names != ("whitespace", "none") or vocabulary.special.user:
         return _cut_units(vocabulary, units, first)
-    split = [unit.split() for unit in units]  # Polars need not be loaded for these
+    split = [unit.split() for unit in units]  # splits these units without loading Polars
     words = list(chain.from_iterable(split))
     lengths, n_words = (np.array(list(map(len, items)), np.int64) for items in (words, split))
     return UnitWords("".join(words), lengths, n_words, regular)
@@ -203,7 +203,7 @@ def _cut_units(vocabulary: Vocabulary, units: list[str], first: NDArray[np.uint8
 
 
 def _words(vocabulary: Vocabulary, rule: UnitRule) -> pl.Expr:
-    """Return the pre-tokens of column normal. Inner units are split after a dummy word, which is dropped."""
+    """Return the pre-tokens of column `normal`. A unit within a line is split after a dummy word, which is dropped."""
     import polars as pl
 
     normal, first = pl.col("normal"), pl.col("first")
@@ -218,7 +218,7 @@ def _irregular(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
     import polars as pl
 
     unit, normal = pl.col("unit"), pl.col("normal")
-    parting = rule.breaks if pretokenizer.has_own_pattern else -1  # other pre-tokenizers have fixed white space
+    parting = rule.breaks if pretokenizer.has_own_pattern else -1  # other pre-tokenizers break at all white space
     breaks = ranges("".join(chr(byte) for byte in ascii_bytes(WHITE_SPACE) if parting >> byte & 1))
     ends_inside = normal.str.contains(r"\s$") & ~unit.str.contains(f"[{breaks}]$")
     if pretokenizer.is_bytes:
@@ -284,13 +284,13 @@ def uses_classes(cut: int) -> bool:
 
 
 _N_KNOWN = 0x10000
-_IDEOGRAPHS_AND_SYLLABLES = (0x3400, 0x4DB6), (0x4E00, 0x9FA6), (0xAC00, 0xD7A4)  # starts and ends, all letters
+_IDEOGRAPHS_AND_SYLLABLES = (0x3400, 0x4DB6), (0x4E00, 0x9FA6), (0xAC00, 0xD7A4)  # starts and ends of ranges of letters
 
 
 class CharacterClasses:
     """The class of every character, looked up when the character first occurs."""
 
-    # Threads share it without a lock: they write equal values, and a NO_CLASS read too early only causes a look-up.
+    # Threads share it without a lock: they write equal values, and one that reads an old NO_CLASS looks it up again.
 
     @cached_property
     def table(self) -> NDArray[np.uint8]:
@@ -309,7 +309,7 @@ class CharacterClasses:
 
 @cache
 def known_classes() -> NDArray[np.uint8]:
-    """Return the classes of the characters unchanged since Unicode 3.2, (0x10000,), read-only, in 10 ms."""
+    """Return the classes of characters that are unchanged since Unicode 3.2, (0x10000,), read-only; takes 10 ms."""
     from volt.kernels.pretokenize import LETTER, OTHER, WHITE
 
     kinds, classes = _class_of_category(), np.zeros(_N_KNOWN, np.uint8)

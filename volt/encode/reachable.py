@@ -1,9 +1,9 @@
-"""`reach`: which tokens some text produces, with such a text; which tokens no text produces, and why.
+"""`reach`: which tokens text can produce, each with an example; which tokens no text produces, and why.
 
-Some word produces a token if and only if the token's own characters merge into it. Normaliser, user tokens and
-pre-tokenizer may still prevent it. So each candidate is encoded between unknown letters, numbers, signs and white
-space, the classes that named pre-tokenizers distinguish. For a regex, and for tokens that contain incomplete
-characters, many texts are tried, and some tokens stay undecided.
+Some word produces a token if and only if the token's own characters merge into it. The normaliser, user tokens or the
+pre-tokenizer may still prevent that word. So each candidate is encoded between unknown characters of the classes that
+named pre-tokenizers distinguish: letters, numbers, signs and white space. For a regex, and for tokens that contain
+incomplete characters, many texts are tried, and some tokens stay undecided.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from volt.text.patterns.published import CONTRACTIONS
 from volt.text.white_space import WHITE_SPACE
 from volt.vocabulary import Vocabulary
 
-_BY_CLASS = ("whitespace", "metaspace", "unicode", "gpt2")  # these depend on the classes of characters only
+_BY_CLASS = ("whitespace", "metaspace", "unicode", "gpt2")  # these split by the classes of characters only
 _LETTERS, _SIGNS = range(0x4E00, 0x9FA6), (*range(0x2190, 0x2400), *range(0xE000, 0xF900))
 _NUMBERS = [code for code in range(0x660, 0x3000) if category(chr(code)) in ("Nd", "Nl", "No")]
 _MOST = 400  # texts tried for a token that begins or ends inside a character
@@ -55,7 +55,7 @@ class Form(NamedTuple):
 
 
 def spelled(vocabulary: Vocabulary, text: str) -> str | None:
-    """Return the text of a form in a line; None for bytes that are not whole characters."""
+    """Return a form's text as a line contains it; None for bytes that are not whole characters."""
     if not vocabulary.pretokenizer.is_bytes:
         return text.replace(SPACE, " ") if vocabulary.pretokenizer.keeps_spaces else text
     try:
@@ -65,13 +65,13 @@ def spelled(vocabulary: Vocabulary, text: str) -> str | None:
 
 
 def is_decided(vocabulary: Vocabulary, form: Form) -> bool:
-    """Check that no text produces a form, after all trials have failed."""
+    """Check whether the failure of all trials proves that no text produces a form."""
     special, marker, cut = vocabulary.special, vocabulary.marker, vocabulary.pretokenizer
     text = spelled(vocabulary, form.text)
     if text is None:
         return whole_characters(to_bytes(form.text)) is None
     if vocabulary.normalizer.name != "none" and any(user in text for user in special.user):
-        return False  # normalising other characters may give these, past the user token
+        return False  # other characters, which do not spell the user token, may normalise to this text
     if cut.name == "bytes":
         return marker == "none"
     if marker != "none" and cut.name in ("unicode", "gpt2") and (not text.strip() or text.startswith("'")):
@@ -93,7 +93,7 @@ Trial = Callable[[Form], list[str]]
 
 
 def trials(vocabulary: Vocabulary) -> Iterator[Trial]:
-    """Yield functions from a form to lines that may produce it, the likeliest first."""
+    """Yield functions from a form to lines that may produce the form, the likeliest function first."""
     contexts = ("", *neighbours(vocabulary))
     yield partial(_alone, vocabulary)
     pairs = [*product(contexts, contexts)][1:]
@@ -109,12 +109,12 @@ def trials(vocabulary: Vocabulary) -> Iterator[Trial]:
 def _alone(vocabulary: Vocabulary, form: Form) -> list[str]:
     cut, lower = vocabulary.pretokenizer, CONTRACTIONS.split("|")
     contractions = lower * (cut.name in ("gpt2", "bytes") or cut.has_own_pattern)
-    capitals = [text.upper() for text in lower] * cut.has_own_pattern  # many patterns match these, too
+    capitals = [text.upper() for text in lower] * cut.has_own_pattern  # many patterns match capitals, too
     return contractions + capitals + _between(vocabulary, "", "", form)
 
 
 def _between(vocabulary: Vocabulary, left: str, right: str, form: Form) -> list[str]:
-    """Return a form between two contexts; with a dummy prefix, also without the line's own space."""
+    """Return a form's text between two contexts; if a dummy prefix adds its first space, also without that space."""
     text = spelled(vocabulary, form.text)
     if text is None:
         return []
@@ -162,7 +162,7 @@ Forms = dict[str, list[Form]]
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The tokens of a vocabulary by whether text produces them, in the order of their ids.
+    """The tokens of a vocabulary, grouped by whether text produces them, in the order of their ids.
 
     texts: a text for each token that some text produces
     never: the reason for each token that no text produces
@@ -170,7 +170,7 @@ class Reach:
         "normalizer"    normalising changes its characters
         "user tokens"   it contains a user token
         "pretokenizer"  it is always split, or its bytes never occur in UTF-8
-    undecided: tokens without a known text, or proof that none exists
+    undecided: tokens with neither a known text nor a proof that none exists
 
     >>> reach(Vocabulary(merges=(), tokens=("a", "B"), normalizer="lowercase"))
     <Reach: 1 token reached, 1 never, 0 undecided>
@@ -186,7 +186,7 @@ class Reach:
 
 
 def reach(vocabulary: Vocabulary) -> Reach:
-    """Return which tokens some text produces without dropout. Special tokens are not checked.
+    """Find out which tokens text can produce without dropout. Special tokens are not checked.
 
     vocabulary: a vocabulary
 
@@ -214,11 +214,11 @@ def _whole_forms(tables: MergeTables) -> list[Form]:
     inner = _becoming_one(tables, forms)
     if marker == "suffix":
         return inner + _becoming_one(tables, _at_edge(marker, forms))
-    return inner + _at_edge(marker, inner)  # the same symbols, where a word starts
+    return inner + _at_edge(marker, inner)  # the same symbols at the start of a word
 
 
 def _words(tables: MergeTables) -> list[Form]:
-    """Return the forms, of whole characters, of tokens that encoding looks up as whole words."""
+    """Return the forms of tokens that encoding looks up as whole words, if they consist of whole characters."""
     vocabulary = tables.vocabulary
     if not vocabulary.whole_words:
         return []
@@ -235,7 +235,7 @@ def _at_edge(marker: Marker, forms: list[Form]) -> list[Form]:
 
 
 def _becoming_one(tables: MergeTables, forms: list[Form]) -> list[Form]:
-    """Return the forms that become their symbol, or an unknown one spelled alike: all at an edge, or none."""
+    """Return the forms that merge into their symbol, or an unknown one spelled alike. forms: all at an edge, or none"""
     if not forms:
         return []
     codes, ends = atom_codes([form.text for form in forms], marker="suffix" if forms[0].at_edge else "none")

@@ -23,7 +23,7 @@ Kind = Literal["ids", "pieces", "id text"]
 class _Rows:
     """The values of symbols: row r is values[starts[r]:starts[r + 1]].
 
-    known: the row of each symbol below 0 so far
+    known: the row of each negative symbol seen so far
     """
 
     starts: Longs
@@ -34,8 +34,8 @@ class _Rows:
 class Rendering:
     """The values of each symbol. Safe to share between threads.
 
-    kind: "ids", int32, with `unk` for unknown pieces, if any; "pieces" or "id text", UTF-8, a space after each
-    separator: follows pieces that do not end a word, see `joined`
+    kind: "ids" (int32; unknown pieces become `unk`, if it exists), "pieces" or "id text" (UTF-8, a space after each)
+    separator: the mark after each piece that does not end a word, see `joined`
     """
 
     # Rows for unknown characters are added by atomic replacement, without a lock.
@@ -66,7 +66,7 @@ class Rendering:
         return ids if self._kind == "ids" else "".join(f"{number} " for number in ids).encode()
 
     def expand(self, symbols: NDArray[np.int32]) -> tuple[NDArray[Any], Longs]:
-        """Return the values of symbols, concatenated, and where each symbol's end."""
+        """Return the concatenated values of symbols, and where each symbol's values end."""
         numbers, rows = self.numbered(symbols)
         starts = rows.starts[numbers]
         sizes = rows.starts[numbers + 1] - starts
@@ -97,7 +97,7 @@ def checked_separator(separator: str) -> str:
 
 
 def places_of(starts: Longs, sizes: Longs) -> Longs:
-    """Return the indices of all items of rows.
+    """Return the indices of all items of the rows that have these starts and sizes.
 
     >>> places_of(np.array([5, 0]), np.array([2, 3])).tolist()
     [5, 6, 0, 1, 2]

@@ -2,9 +2,9 @@
 
     repeat: take the lowest rank among adjacent pairs with a merge, and merge its occurrences from left to right
 
-or only the leftmost. Then tokens outside the vocabulary are split back into the parts of their first merge. In a long
-word, pairs wait in a binary heap: O(n log n). Dropout (Provilkov et al. 2020) skips each merge with a probability,
-drawn at every step.
+If merges apply one by one, only the leftmost occurrence is merged. Then tokens outside the vocabulary are split back
+into the parts of their first merge. In a long word, pairs wait in a binary heap: O(n log n). Dropout (Provilkov et al.
+2020) skips each merge with a probability, and draws again at every step.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from volt.kernels.jit import borrowing, inlined, loop, releasing
 
 NO_MERGE = -1
 LONG = 100  # symbols; for longer words a heap is faster than a scan of all pairs; at most 125, as a position has 7 bits
-NO_PLACE = 0x7FFFFF80  # places from here on have no merge
+NO_PLACE = 0x7FFFFF80  # this place and greater ones have no merge
 _POSITION_BITS, _POSITIONS = 7, 127  # below the rank in a place
-# Unsigned indices skip the check for negative ones.
+# Unsigned indices need no check for negative values.
 _U0, _U1, _U2, _U3, _U4, _U5 = (np.uint64(i) for i in range(6))
 _FIRST = np.uint64(N_FIRST)
 _SHIFT = np.uint64(_POSITION_BITS)
@@ -47,7 +47,6 @@ class WordBuffers(NamedTuple):
 
 
 def room_of(n: int) -> WordBuffers:
-    """Allocate working memory for words of at most n symbols."""
     symbols, follows, precedes, positions = (np.empty(n + 4, np.int32) for _ in range(4))
     heap, aside = np.empty(3 * n + 12, np.int64), np.empty(3 * n + 12, np.int64)
     word = Word(symbols, follows, precedes, heap, aside)
@@ -143,7 +142,7 @@ def _merge_at(p: int, result: int, word: Word) -> None:
 
 @borrowing
 def apply_merge(rank: int, size: int, positions: IntArray, word: Word, merges: Merges) -> tuple[int, int]:
-    """Merge the pair at the positions where it still is. Return their number and the heap's size."""
+    """Merge the pair at positions where it still occurs. Return the number of merges and the heap's size."""
     n_done = 0
     for p in positions:
         if word.follows[p] >= 0 and rank_of(word.symbols[p], word.symbols[word.follows[p]], merges.pairs) == rank:
@@ -151,7 +150,7 @@ def apply_merge(rank: int, size: int, positions: IntArray, word: Word, merges: M
             positions[n_done] = p
             n_done += 1
     for i in range(n_done):
-        if i == 0 or word.precedes[positions[i]] != positions[i - 1]:  # else the previous position has pushed this pair
+        if i == 0 or word.precedes[positions[i]] != positions[i - 1]:  # otherwise the previous position has pushed it
             size = _push_pair(word.precedes[positions[i]], size, word, merges)
         size = _push_pair(positions[i], size, word, merges)
     return n_done, size
@@ -174,13 +173,13 @@ def start_line(state: LongArray, seed: int, line: int) -> None:
 
 @inlined
 def _place(left: int, right: int, p: Any, pairs: LongArray) -> Any:
-    """Return rank << 7 | position of a pair: the least one is merged next."""
+    """Return rank << 7 | position of a pair: the pair with the least is merged next."""
     return np.int64(np.uint64(rank_of(left, right, pairs)) << _SHIFT | p)
 
 
 @inlined
 def _least(places: IntArray, n: Any) -> Any:
-    """Return the least of places 1 to n − 1; up to n + 2 are read."""
+    """Return the least of places 1 to n − 1; reads up to place n + 2."""
     one, two, three, four, p = places[_U1], places[_U2], places[_U3], places[_U4], _U5
     while p < n:
         one, two = min(one, places[p]), min(two, places[p + _U1])
@@ -231,7 +230,7 @@ def _merge_short(n: int, room: WordBuffers, merges: Merges, dropout: float, stat
             return
         rank, first = np.uint64(result >> _POSITION_BITS), np.uint64(result & _POSITIONS)
         lower = _merge_place(first, rank, places, word, merges)
-        # Otherwise the merge's other positions are the next least, because no token is a part of itself.
+        # Otherwise the merge's other positions are the next least places, because no token is a part of itself.
         if (lower or dropout > 0.0) and not merges.one_by_one:
             p = first + _U1
             while p < after:
@@ -265,7 +264,7 @@ class PieceRule(NamedTuple):
 
     retained: ByteArray  # (n_tokens,), whether each token may stay
     parts: LongArray  # (n_tokens,), the pair key of the two parts that each token is split back into, −1 for an atom
-    words: Spellings  # tokens that are looked up as whole words without dropout
+    words: Spellings  # tokens that are looked up as whole words, if there is no dropout
 
 
 @borrowing
@@ -336,8 +335,9 @@ def encode_each(
 def encode_sampled(
     atoms: IntArray, ends: LongArray, merges: Merges, rule: PieceRule, dropout: float, seed: int, numbers: LongArray
 ) -> tuple[IntArray, LongArray]:
-    """Encode lines of atoms, 2 · symbol + (1 for a word's last), with dropout, line i by the generator of numbers[i].
+    """Encode lines of atoms with dropout; line i uses the generator of numbers[i].
 
+    atoms: 2 · symbol, + 1 for a word's last
     Returns the pieces, and where each line's pieces end.
     """
     out, piece_ends = np.empty(len(atoms), np.int32), np.empty(len(ends), np.int64)
@@ -365,10 +365,10 @@ def sample_each(
 
 
 def trace(words: Words, merges: Merges, progress: LongArray) -> tuple[LongArray, LongArray, LongArray]:
-    """Encode every word with all merges and note when each replacement happens as the merges are added one by one.
+    """Encode every word with all merges, and find at which step each replacement happens if merges are added in turn.
 
     A replacement of rank r happens at step max(r, all ranks before it in its word).
-    Returns the weights of replacements whose step is their rank, and of the late ones: keys step << 32 | rank, weights.
+    Returns the weights of replacements whose step is their rank; for late ones, keys step << 32 | rank, and weights.
     """
     regular = np.zeros(len(merges.results), np.int64)
     late, late_counts = trace_each(

@@ -29,7 +29,7 @@ def slot_of(key: int, mask: int) -> int:
 
 @inlined
 def mixed(word: Any) -> Any:
-    """Mix all bits of a number, as SplitMix64 ends (Steele et al. 2014)."""
+    """Mix all bits of a number by the last step of SplitMix64 (Steele et al. 2014)."""
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return word ^ (word >> np.uint64(31))
@@ -37,7 +37,7 @@ def mixed(word: Any) -> Any:
 
 @inlined
 def fraction_of(word: Any) -> float:
-    """Return a random word as a number in [0, 1)."""
+    """Turn 64 random bits into a number in [0, 1)."""
     return float(word >> np.uint64(11)) * (1.0 / (1 << 53))
 
 
@@ -74,13 +74,13 @@ class Words(NamedTuple):
 
 @borrowing
 def copy_into(target: LongArray, at: int, source: LongArray, start: int, end: int) -> None:
-    """target[at:] = source[start:end], which numba compiles ten times more slowly."""
+    """Do target[at:] = source[start:end], which numba compiles ten times more slowly."""
     for i in range(start, end):
         target[at + i - start] = source[i]
 
 
 # Loops allocate growing arrays with these functions, because numba compiles np.zeros anew for each loop that calls it.
-# Python allocates the other arrays.
+# Python allocates all other arrays.
 
 
 @compiled

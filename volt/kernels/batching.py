@@ -17,11 +17,11 @@ NEVER = 1 << 62
 def apportion(lags: LongArray, units: LongTable, lengths: LongArray, turns: LongArray, whole: int) -> None:
     """Fill `turns` with the sources of the next samples and advance `lags`.
 
-    A source's j-th sample comes once more than j − 1 samples are owed to it, and before more than j are: the earliest
-    deadline first (Tijdeman, The chairman assignment problem, 1980).
+    A source's j-th sample comes while the source is owed more than j − 1 and at most j samples; the source with the
+    earliest deadline comes first (Tijdeman, The chairman assignment problem, 1980).
 
     lags: (n_sources,), what each is owed, in units;  whole: the units of a sample
-    units: (n_stretches, n_sources), the share of each source;  lengths: the samples of each stretch
+    units: (n_stretches, n_sources), the share of each source;  lengths: the number of samples in each stretch
     """
     deadlines = np.full(len(lags), -1)
     stretch, left = 0, lengths[0]
@@ -107,7 +107,7 @@ def put_rows(
     ids: IdArray, offsets: LongArray, rows: LongArray, places: LongArray, firsts: LongArray, is_last: FlagArray,
     eos: int, out: LongArray | IntArray, before: LongArray | IntArray, mask: FlagArray, positions: LongArray,
 ) -> int:  # fmt: skip
-    """Write row i's sample at places[i]; non-empty arrays also get, for each id, the previous id, True, or its index.
+    """Write row i's sample at places[i]. Unless empty, `before` gets previous ids, `mask` True, `positions` indices.
 
     Returns the first row that must end in EOS but does not (checked only if `before` is written), or −1.
     """
@@ -138,7 +138,7 @@ def cut_steps(
 ) -> int:
     """Group rows into steps, see `volt.batches.token_batches`. Return the number of steps.
 
-    longest: (n,), the longest side of each row;  ends: (n // world,), is written
+    longest: (n,), the longest side of each row;  ends: (n // world,), set to where each step ends
     """
     n, n_steps, start = len(longest), 0, 0
     while n - start >= world:
@@ -151,7 +151,7 @@ def cut_steps(
         if end < n:
             unit = multiple * world if end - start >= multiple * world else world
             end -= (end - start) % unit
-        short = world - (n - end)  # of the rows that are missing for one more step
+        short = world - (n - end)  # the rows that one more step lacks
         if 0 < short < world and end - start - short >= world:
             end -= short
         ends[n_steps], n_steps, start = end, n_steps + 1, end
@@ -162,9 +162,9 @@ def cut_steps(
 def deal_rows(
     rows: LongArray, step_ends: LongArray, turns: LongArray, world: int, order: LongArray, ends: LongArray
 ) -> None:
-    """Give every `world`-th row of a step to the same rank; each step begins with another rank.
+    """Give every `world`-th row of a step to the same rank; each step begins with a different rank.
 
-    order: (n,), is set to rows, batch after batch;  ends: (n_steps · world,), is written
+    order: (n,), set to the rows of all batches;  ends: (n_steps · world,), set to where each batch ends
     """
     at = batch = 0
     for step in turns:
@@ -203,7 +203,7 @@ def _mark(tree: ByteArray, leaf: int, flag: int) -> None:
 
 @releasing
 def fit_best(sizes: LongArray, space: int, tree: ByteArray, tops: LongArray, below: LongArray, packs: LongArray) -> int:
-    """Put each size into the pack with the least free space that holds it, else a new one. Return the number of packs.
+    """Put each size into the fullest pack that has room for it, or into a new one. Return the number of packs.
 
     Packs with equal free space form a stack (`tops`, `below`); a tree of flags over all free spaces finds the next
     stack.

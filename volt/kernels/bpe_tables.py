@@ -1,7 +1,7 @@
 """Hash tables of merges: pair of tokens → rank, and symbols → token, with all splits of a token into two.
 
-Symbols s_1 … s_n have the hash Σ (s_i + 1) · B^(n − i + 1) modulo 2^64: the hashes of the prefix and the whole give the
-suffix's.
+Symbols s_1 … s_n have the hash Σ (s_i + 1) · B^(n − i + 1) modulo 2^64: the hashes of the whole and of a prefix give
+the suffix's hash.
 """
 
 from __future__ import annotations
@@ -114,20 +114,20 @@ def find_cuts(table: Spellings, hashes: KeyArray, lefts: IntArray, rights: IntAr
 NO_RANK = 0xFFFFFF  # above every rank
 MOST = (1 << 21) - 1  # tokens, and merges
 N_FIRST = 256  # tokens whose pairs are looked up without hashing
-# Unsigned indices skip the check for negative ones.
+# Unsigned indices need no check for negative values.
 _TOKEN_BITS, _RANK_BITS, _RANKS = np.uint64(21), np.uint64(22), np.uint64((1 << 22) - 1)
 _GOLDEN, _UPPER, _MIDDLE = np.uint64(0x9E3779B97F4A7C15), np.uint64(40), np.uint64(24)
-_MOST_MOVES = 500  # for one pair
+_MOST_MOVES = 500  # of entries, to make room for one pair
 _MOST_DOUBLINGS = 7  # of the expected size
 
 
 class Merges(NamedTuple):
-    # of uint64, a cuckoo table (Pagh and Rodler 2001) of pairs and their ranks; of equal pairs, the first
+    # uint64, a cuckoo hash table (Pagh and Rodler 2001) of pairs and their ranks; the first of equal pairs counts
     pairs: KeyArray
     results: IntArray  # (n_merges,), the token that each merge makes
     first_ranks: IntArray  # (256 · 256,), the rank of each pair of the first 256 tokens, or NO_RANK
     one_by_one: bool  # whether pairs are compared again after each replacement, not after all replacements of a merge
-    first: int  # if rank r always makes the token first + r, which needs no look-up; else −1
+    first: int  # the token of rank 0, if rank r always makes token first + r; else −1
 
 
 @inlined
@@ -148,8 +148,8 @@ def _slots(pair: Any, pairs: LongArray) -> tuple[Any, Any]:
 
 @inlined
 def rank_of(left: int, right: int, pairs: LongArray) -> Any:
-    """Return the rank of the merge of two tokens, or NO_RANK. Unknown characters (below 0) have none."""
-    # Both slots are read without a branch, because no processor can predict it.
+    """Return the rank of the merge of two tokens, or NO_RANK. Unknown characters (below 0) have no merge."""
+    # Both slots are read without a branch, because no processor could predict it.
     pair = _pair(left, right)
     one, other = _slots(pair, pairs)
     entry, entry2 = pairs[one], pairs[other]

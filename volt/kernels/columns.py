@@ -1,6 +1,6 @@
 """Handle the values of many lines as views into one buffer: split at tabs, write, shuffle, join to documents.
 
-A value is its start in `data` and its size in bytes, −1 if the line has no such field.
+A value is given by its start in `data` and its size in bytes, −1 if the line lacks the field.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def put_values(
 
 @releasing
 def number_sizes(ids: IdArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
-    """Compute the bytes of each value's numbers as text; −1 stays −1."""
+    """Compute the size in bytes of each value's numbers as text; −1 stays −1."""
     for i in range(len(starts)):
         total = sizes[i] - 1
         for place in range(starts[i], starts[i] + max(sizes[i], 0)):
@@ -147,7 +147,7 @@ def number_sizes(ids: IdArray, starts: LongArray, sizes: LongArray, out: LongArr
 
 @releasing
 def write_numbers(ids: IdArray, starts: LongArray, sizes: LongArray, ends: LongArray, out: ByteArray) -> None:
-    """Write the numbers of each value as text that ends at ends[i], written from the last digit backwards."""
+    """Write the numbers of each value as text, backwards from its end at ends[i]."""
     for i in range(len(starts)):
         at = ends[i]
         for back in range(max(sizes[i], 0)):
@@ -180,10 +180,10 @@ def shuffle(words: KeyArray, order: LongArray) -> None:
 
 @releasing
 def permuted(inputs: LongArray, outputs: LongArray, order: LongArray, firsts: LongArray, out: LongArray) -> int:
-    """Write the indices of output lines after the input lines that they come from are permuted.
+    """Write the indices of output lines, in the order that results if the input lines they come from are permuted.
 
-    inputs, outputs: the origins of lines, in one order
-    Returns the number of lines written, fewer than `outputs` if that is out of order.
+    inputs, outputs: the origins of lines, in the same order
+    Returns the number of lines written, less than len(outputs) if `outputs` is out of order.
     """
     done = 0
     for i in range(len(inputs)):
@@ -236,9 +236,9 @@ def find_starts(
     n_tokens: LongTable, joins: FlagArray, limits: LongArray, max_lines: int,
     ids: TextArray, starts: LongArray, sizes: LongArray, totals: LongArray, out: LongArray,
 ) -> int:  # fmt: skip
-    """Write where documents start: each takes lines while they have its id and its limits allow. Return their number.
+    """Write where documents start: each takes lines while they have its id and fit its limits. Return the number.
 
-    n_tokens: (n_fields, n);  totals: (n_fields,), room;  ids, starts, sizes: a line whose id is empty stands alone
+    n_tokens: (n_fields, n);  totals: (n_fields,), overwritten;  ids, starts, sizes: a line without an id stands alone
     joins, limits: for a document that starts at each line: whether more lines may follow, and its maximum tokens
     """
     n, start = 0, 0

@@ -99,7 +99,7 @@ def parse_ids(data: TextArray, limit: int, ids: IntArray, offsets: LongArray) ->
     r"""Read whole numbers below `limit`, separated by spaces, line by line; lines end in "\n" or "\r\n".
 
     offsets: (n_lines + 1,), set to where each line's ids start and end; offsets[0] is 0
-    Returns the place of the first invalid byte, or of a digit of a number that is too large; else −1.
+    Returns the place of the first invalid byte, or of the digit that makes a number too large; else −1.
     """
     result, line, value = 0, 0, -1
     for p in range(len(data)):

@@ -49,7 +49,7 @@ class LoopState(NamedTuple):
     n_left: int = 0  # lines that are left to Python
 
     def slots(self) -> LongArray:
-        """Return the array that the loop reads and changes: a single argument."""
+        """Return the state as one array, which the loop reads and changes."""
         return np.array(self, np.int64)
 
     @classmethod
@@ -77,7 +77,7 @@ class UnitEncoder(NamedTuple):
     rendered: ByteArray  # of uint8, with 8 bytes to spare
     widest: int  # maximum bytes of a rendered symbol
     width: int  # the bytes of every rendered symbol if they are equal, so that symbol s starts at width · s; else 0
-    # (256,), the ids of the byte tokens for unknown characters; (0,): Python encodes words with unknown characters
+    # (256,), the ids of the byte tokens for unknown characters; (0,) if Python encodes words with unknown characters
     byte_ids: IntArray
 
     def for_thread(self) -> UnitEncoder:
@@ -176,7 +176,7 @@ def write_words(data: ByteArray, first: bool, n_words: int, encoder: UnitEncoder
     return at - began
 
 
-PENDING, IRREGULAR, OPEN_ENDED = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD  # replace the size of a row's values
+PENDING, IRREGULAR, OPEN_ENDED = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD  # stand in place of the size of a row's values
 NO_ROW = np.uint64(0xFFFFFFFFFFFFFFFF)
 _SLACK = 64  # additional bytes that may be written: the size before an open unit's values, the rest of the last store
 _PENDING, _NO_ROOM = -1, -2

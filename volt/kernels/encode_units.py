@@ -10,8 +10,8 @@
                                                  +--- row is entered <--- encoded now: it has values, is open, or is
                                                                           pending, where Python must encode it
 
-After DONE, volt.encode.batch_encoder encodes pending units in Python and starts anew; after another status it lengthens
-the array that is full.
+After DONE, volt.encode.batch_encoder encodes pending units in Python and starts anew. After any other status, it
+lengthens the array that is full, and continues.
 """
 
 from typing import Any, NamedTuple
@@ -42,11 +42,11 @@ from volt.kernels.unit_table import FIRST, UnitRows, find_row, slot_shift, wait_
 from volt.kernels.unit_table import RING as RING
 
 DONE, TABLE_FULL, OUT_FULL, LINES_FULL = range(4)  # why the loop returns
-LINES = RING // 4  # that may end before the loop checks the room again
+LINES = RING // 4  # lines that may end before the loop checks for room again
 ROOM = 8 * LINES + 64  # bytes that may be written meanwhile
-# Units wait for their rows in the ring of volt.kernels.unit_table; where each starts stands above its kind, which has
-# bit 0 set if there is a unit, and bit 1 if a line ends after it.
-# Unsigned indices skip the check for negative ones.
+# Units wait for their rows in the ring of volt.kernels.unit_table. The last number of an entry is start << 2 | kind:
+# bit 0 of the kind is set if there is a unit, bit 1 if a line ends after it.
+# Unsigned indices need no check for negative values.
 _U0, _U1, _U2, _U3, _U4 = (np.uint64(i) for i in range(5))
 _EIGHT, _BLOCK = np.uint64(8), np.uint64(64)
 _SIZE, _HALF, _LAST = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(63)
@@ -54,8 +54,6 @@ _RING_MASK, _LAG = np.uint64(RING - 1), np.uint64(4 * 32)
 
 
 class Rule(NamedTuple):
-    """The separators of lines and units."""
-
     separator: int  # the byte that ends a line
     strips_return: bool  # whether a "\r" before the separator is part of the line end
     breaks: int  # bit b is set if byte b ≤ 32 separates units
@@ -81,7 +79,7 @@ def _find_units(
     data: ByteArray, base: Any, stop: Any, rule: Rule, rows: LongArray, shift: Any, ring: LongArray, head: Any,
     start: Any, after_break: Any, flag: Any, cutter: Cutter,
 ) -> tuple[Any, Any, Any, Any]:  # fmt: skip
-    """Find the ends of units and lines in a block of 64 bytes, and let the units wait in the ring.
+    """Find the ends of units and lines in a block of 64 bytes, and queue the units in the ring.
 
     Returns the ring's new head, the next unit's start, the place after the last break, and the next unit's flag.
     """
@@ -132,7 +130,7 @@ def _look_up(
     start, length = ring[tail + _U3] >> _U2, ring[tail + _U2] & _SIZE
     row = find_row(data, start, length, low, high, slot, table)
     if table.rows[row + _U2] != _U0:
-        return row  # with the call below in the caller's loop instead, new units take a third longer
+        return row  # if the caller's loop made the call below, new units would take a third longer
     return enter_unit(data, start, length, low, high, row, table, encoder, state)
 
 
@@ -205,7 +203,7 @@ def encode_units(
     data: with a separator at stop − 1, and PADDING
     line_ends: where each line's values end;  left_lines: (…, 2), number of the line, and where its text ends
     """
-    # Parts are inlined, because a call with all these arrays takes longer than most units do.
+    # Parts are inlined, because a call with all these arrays takes longer than writing most units.
     shift, mark = slot_shift(table.rows), FIRST if rule.marks_first else _U0
     base, end_of_all, room = np.uint64(state[POSITION]), np.uint64(stop), np.uint64(len(out) - ROOM)
     start, after_break = np.uint64(state[START]), np.uint64(state[AFTER_BREAK])
@@ -251,7 +249,7 @@ def encode_units(
 def encode_pending(
     data: TextArray, table: UnitRows, encoder: UnitEncoder, numbers: LongArray, sizes: LongArray, used: int
 ) -> int:  # fmt: skip
-    """Encode pending units that use characters the encoder now knows. Return the bytes of values in use.
+    """Encode pending units whose characters now have a class. Return the bytes of values in use.
 
     sizes: set to the bytes of each unit's values, −1 if it stays pending
     """

@@ -18,7 +18,7 @@ from volt.kernels.jit import borrowing, inlined
 
 @inlined
 def character(data: ByteArray, p: int, end: int) -> tuple[Any, int]:
-    """Return the character that starts at p, −1 if it is not UTF-8; and where the next one starts."""
+    """Return the character that starts at p, or −1 for invalid UTF-8, and where the next one starts."""
     first = np.int64(data[p])
     if first < 0x80:
         return first, p + 1
@@ -45,7 +45,7 @@ def is_white(code: int) -> bool:
 
 
 PADDING = 96  # bytes after the last position that the loops may read and write
-BLOCK = 64  # bytes that are looked at together
+BLOCK = 64  # bytes that are examined together
 
 
 if vars(config)["DISABLE_JIT"]:
@@ -60,7 +60,7 @@ if vars(config)["DISABLE_JIT"]:
         data[position : position + len(whole)] = whole
 
     def within(data: ByteArray, position: Any, first: int, span: int) -> Any:
-        """Return which of 64 bytes lie from `first` to first + span: bit i stands for byte position + i."""
+        """Return which of 64 bytes lie from `first` to first + span: bit i is for the byte at `position` + i."""
         block = data[position : position + BLOCK].astype(np.int64)
         bits = np.packbits((block >= first) & (block <= first + span), bitorder="little")
         return np.uint64(int.from_bytes(bits.tobytes(), "little"))
@@ -70,7 +70,7 @@ if vars(config)["DISABLE_JIT"]:
         return int(word).bit_count()
 
     def trailing_zeros(word: Any) -> Any:
-        """Return the number of the lowest bit that is set; one must be."""
+        """Return the index of the lowest set bit; at least one must be set."""
         return np.uint64((int(word) & -int(word)).bit_length() - 1)
 
     def prefetch(data: ByteArray, position: Any) -> None:

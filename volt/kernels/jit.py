@@ -6,12 +6,12 @@
     borrowing     a part of a loop that allocates nothing
     inlined       the same, copied into its callers together with what it calls
 
-Borrowing avoids counting references to arrays, for which all threads wait: a new unit is encoded in 0.6 instead of
-3.1 µs. A part is intermediate code, optimised with its loops: this halves the time to compile (experiments/LOG.md).
+Borrowed arrays need no reference counts, for which threads would wait: a new unit is encoded in 0.6 instead of 3.1 µs.
+A part is intermediate code, optimised with its loops: this halves the time to compile (experiments/LOG.md).
 
-Code lies in a folder named by a digest of this package, Python, numba and llvmlite, and is loaded without numba's slow
-compiler. Without the private names of numba used here, `PARTS_DIFFER` or `LOADS_ALONE` is False and numba does its own,
-more slowly.
+Code is stored in a folder named by a digest of this package, Python, numba and llvmlite, and is loaded without numba's
+slow compiler. If numba lacks the private names used here, `PARTS_DIFFER` or `LOADS_ALONE` is False, and numba's own,
+slower way is used.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _deciding = Lock()
 def in_code_folder() -> Iterator[bool]:
     """Set the folder in which numba stores functions that are decorated inside; yield whether code can be stored.
 
-    The setting NUMBA_CACHE_DIR comes before numba's own choice.
+    If NUMBA_CACHE_DIR is set, it overrides numba's own choice.
     """
     settings = vars(config)
     with _deciding:
@@ -68,7 +68,7 @@ def is_on_disk(kernel: Any) -> bool:
 
 @cache
 def code_folder() -> str | None:
-    """Return the folder of compiled code, empty where numba chooses it; None if nothing can be stored."""
+    """Return the folder of compiled code, "" if numba chooses it, or None if nothing can be stored."""
     if hasattr(sys, "frozen"):  # numba looks at the whole program, which holds all loops
         return ""
     try:
@@ -78,13 +78,13 @@ def code_folder() -> str | None:
     except RuntimeError:  # numba has found no folder that can be written to
         return None
     sources = sorted(Path(__file__).parent.glob("*.py"))
-    if not sources:  # as in a zip file: rather compile every time than run old code
+    if not sources:  # for example in a zip file: compile every time, rather than run old code
         return None
     folder = Path(str(chosen)).absolute() / (_PREFIX + _digest(sources))
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
-        with suppress(OSError):  # mark the folder as used now; the mark is not worth failing for
+        with suppress(OSError):  # mark the folder as used now; a failure is harmless
             os.utime(folder)
         _remove_damaged(folder)
     except OSError:
@@ -107,7 +107,7 @@ def _digest(sources: list[Path]) -> str:
 
 
 def _remove_damaged(folder: Path) -> None:
-    """Remove pickles that a full disk cut short: with them, numba fails in every process."""
+    """Remove pickles that a full disk cut short: they would make numba fail in every process."""
     for path in folder.glob("*/*.nb[ic]"):
         with suppress(OSError):  # another process has removed it
             with path.open("rb") as file:
@@ -140,16 +140,16 @@ PARTS_DIFFER = _have(
     (CPUDispatcher, "add_overload get_call_template"),
     (Compiler, "compile_extra"),
 )
-SILENT = 2.0  # seconds that compiling may take without a word
-MESSAGE = "volt compiles its loops, once on this machine, which takes some 10 s; run `volt warmup` to do it ahead"
+SILENT = 2.0  # seconds that compiling may take without a message
+MESSAGE = "volt compiles its loops, once on this machine, which takes some 10 s; run `volt warmup` to do it in advance"
 
 
 class CompilingWarning(UserWarning):
-    """A call compiles loops, once on this machine, and takes long; `volt warmup` does it ahead."""
+    """A call compiles loops, once on this machine, and takes long; `volt warmup` does it in advance."""
 
 
 class _Notice:
-    """Reports compilation once a process: at once if stderr is a terminal, else by a warning later."""
+    """Reports compilation once per process: at once if stderr is a terminal, otherwise later, by a warning."""
 
     def __init__(self) -> None:
         self.is_due, self._start, self._spent, self._timer = True, 0.0, 0.0, Timer(0, self._print)
@@ -158,7 +158,7 @@ class _Notice:
         self._start = monotonic()
         if self.is_due and sys.stderr is not None and sys.stderr.isatty():
             self._timer = Timer(max(0.0, SILENT - self._spent), self._print)
-            self._timer.daemon = True  # it keeps no process from ending
+            self._timer.daemon = True  # it does not keep the process from ending
             self._timer.start()
 
     def end(self) -> None:
@@ -227,7 +227,7 @@ def _untyped(thing: Any) -> Any:
 
 class _Code(JITCodeLibrary):
     def _optimize_final_module(self) -> None:
-        """The loop's code is optimised."""
+        """Do nothing: the code is optimised in its loops."""
 
     def _finalize_final_module(self) -> None:
         _untyped(self)._finalize_dynamic_globals()

@@ -2,7 +2,7 @@
 
 BPE       each join is skipped with a probability, drawn once (sentencepiece's BPE-dropout)
 unigram   a path with probability ∝ exp(Σ score): forward sums, then draws from the end backwards
-n best    Viterbi's algorithm with n paths to each place; of equal costs, the longer last piece comes first
+n best    Viterbi's algorithm with n paths to each place; at equal cost, a longer last piece comes first
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ from volt.kernels.jit import borrowing, releasing
 
 
 class JoinTable(NamedTuple):
-    """The pairs of symbols that join."""
-
     pairs: KeyArray  # two symbols → a row, as in volt.kernels.bpe_tables
     results: IntArray  # (n_rows,), the piece that a row makes
     orders: IntArray  # (n_rows,), the priority: the lowest first, then the leftmost
@@ -51,7 +49,7 @@ def _push_join(p: int, size: int, word: Word, joins: JoinTable, parts: LongArray
 
 @borrowing
 def _join(word: Word, size: int, joins: JoinTable, parts: LongArray, dropout: float, state: LongArray) -> None:
-    """Join the symbols of a line. Each pair is drawn once: a skipped one comes back only as a new pair."""
+    """Join the symbols of a line. Each pair is drawn once: a skipped pair joins only if it forms anew."""
     while size > 0:
         entry = word.heap[0]
         size = _pop(word.heap, size)
@@ -73,7 +71,7 @@ def join_lines(
 ) -> int:  # fmt: skip
     """Write the pieces of lines and each line's end. Return the number of pieces.
 
-    parts, states: overwritten: the parts of joined pieces, and the initial state of each line's generator
+    parts, states: the parts of joined pieces, and the initial state of each line's generator; both are overwritten
     """
     n_out, start, word = 0, 0, room.word
     for line in range(len(ends)):
@@ -93,7 +91,7 @@ def join_lines(
 class Trie(NamedTuple):
     """A trie over the characters of a unigram model's pieces."""
 
-    # a state and a character's symbol → the next state − 1, as in volt.kernels.bpe_tables; the first is 0
+    # a state and a character's symbol → the next state − 1, as in volt.kernels.bpe_tables; the first state is 0
     steps: KeyArray
     pieces: IntArray  # (n_states,), the piece that a state spells, or −1
     scores: FloatArray  # (n_pieces,) float64, scaled; costs for `best_paths`
@@ -176,7 +174,7 @@ def draw_paths(
 class Paths(NamedTuple):
     """Working memory for the best paths of a word of m characters, n to each position."""
 
-    sizes: LongArray  # (m + 1,), how many paths there are
+    sizes: LongArray  # (m + 1,), how many paths lead to each position
     costs: FloatTable  # (m + 1, n) float64, the least first
     starts: IntTable  # (m + 1, n), where the last piece starts, and the number of the path to there
     ranks: IntTable
@@ -223,9 +221,9 @@ def best_paths(
     symbols: IntArray, ends: LongArray, trie: Trie, paths: Paths, n_paths: LongArray, costs: FloatArray,
     sizes: LongArray, cuts: IntArray,
 ) -> int:  # fmt: skip
-    """Write the best paths of words. Return their number.
+    """Write the best paths of words. Return the number of paths.
 
-    n_paths: the paths of each word;  costs, sizes: of each path, and its number of pieces
+    n_paths: the number of paths of each word;  costs, sizes: each path's cost and number of pieces
     cuts: where the pieces of each path start, the last first
     """
     start = n = at = 0

@@ -3,12 +3,12 @@
     best pair = greatest (count, left string, right string), as in subword-nmt
 
 The symbols of all words lie one after the other, linked within each word. Each pair lists its positions, so a merge
-touches only its own occurrences; outdated positions are recognised when met. The best pair comes from a lazy heap: an
+touches only its own occurrences; outdated positions are skipped. The best pair comes from a lazy heap: an
 entry whose count has fallen is pushed again.
 
-Two merges never spell the same token: until a stretch of text becomes one token, no merge has crossed its ends, so it
-goes through the same merges everywhere. Hence all pairs with a merge's token are new, and their lists are complete once
-the merge is done.
+No two merges make the same token: until a stretch of text becomes one token, no merge has crossed its ends, so the
+stretch goes through the same merges everywhere. Hence all pairs with a merge's token are new, and their lists are
+complete once the merge is done.
 """
 
 from typing import NamedTuple
@@ -42,9 +42,9 @@ RIGHT = 0xFFFFFFFF  # the low half of a pair key
 # Columns of the (room, 5) int64 table of pairs: key (left << 32 | right), count, the count last pushed to the heap
 # (0: none), where its positions start in the pool (0: nowhere yet) and how many there are.
 KEY, COUNT, PUSHED, START, SIZE = 0, 1, 2, 3, 4
-# The heap is a (room, 2) int64 table: the COUNT that a pair had when it was pushed, in the same column, and the pair.
+# The heap is a (room, 2) int64 table: a pair, and, in column COUNT, the count that it had when it was pushed.
 PAIR = 0
-# The occurrences that one merge makes are a (room, 2) int32 table: pair and position.
+# The occurrences of new pairs after a merge are a (room, 2) int32 table: pair and position.
 POSITION = 1
 
 
@@ -205,9 +205,9 @@ def _merge(
     pair: int, new: int, stamp: int, n_pairs: int, positions: IntArray, at: IntArray, counts: LongArray,
     result: IntArray, known: LongArray, pairs: LongArray, slots: IntArray,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Replace the pair by `new` wherever `positions` hold it; list occurrences of pairs with `new` in `result`.
+    """Replace the pair by `new` at `positions` where it still occurs; list occurrences of pairs with `new` in `result`.
 
-    known: (4, n_tokens), stamp << 32 | pair of each token with the pair's left part, right part, and with `new`
+    known: (4, n_tokens), stamp << 32 | the pair of each token: before left, after right, before `new`, after `new`
     Returns the weight of the replacements, the number of occurrences listed, and the number of pairs.
     """
     left, right = pairs[pair, KEY] >> 32, pairs[pair, KEY] & RIGHT
@@ -277,10 +277,10 @@ class Until(NamedTuple):
 def learn(
     words: Words, texts: TokenStrings, final_atoms: ByteArray, marker: IntArray, until: Until, progress: LongArray
 ) -> tuple[IntArray, LongArray, int]:
-    """Learn merges until one of the ends is reached.
+    """Learn merges until a limit of `until` is reached.
 
     texts: the atoms' strings, with room for until.n_merges + 1 more starts
-    final_atoms: which atoms carry the end-of-word marker; no other token may read as if it did
+    final_atoms: which atoms carry the end-of-word marker; no other token may end with the marker's text
     progress: [0] counts merges for a watching thread, which sets [1] to stop the loop
     Returns each merge's left and right token, (n, 2), merge k making token n_atoms + k; the replacements weighted by
     word count; and the count of the best remaining pair.

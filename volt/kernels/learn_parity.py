@@ -3,8 +3,9 @@
     worst source = greatest pieces / units;  of equal ones, the first
     best pair    = greatest (count in that source, left string, right string)
 
-The merge is applied in all sources. Token t of source s of n is t · n + s in the tables of `volt.kernels.learn`. New
-pairs are no more frequent than those they come from, so a source whose best pair is too rare stays without a choice.
+The merge is applied in all sources. With n sources, token t of source s is number t · n + s in the tables of
+`volt.kernels.learn`. New pairs are no more frequent than those they come from, so a source whose best pair is too rare
+never chooses again.
 """
 
 import numpy as np
@@ -79,7 +80,7 @@ def learn_parity(
     words: Words, texts: TokenStrings, final_atoms: ByteArray, marker: IntArray, units: LongArray, pieces: LongArray,
     n_merges: int, min_count: int, progress: LongArray,
 ) -> tuple[IntArray, IntArray]:  # fmt: skip
-    """Learn up to `n_merges` merges, fewer where no pair occurs `min_count` times in any source.
+    """Learn up to `n_merges` merges, or fewer if no pair occurs `min_count` times in any source.
 
     words, texts: atom a of source s is the symbol a · n_sources + s
     units, pieces: the length of each source, in units and in symbols

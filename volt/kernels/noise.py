@@ -1,7 +1,7 @@
 """Add noise to the values of many lines: misspelt words, changed punctuation, noisy or reordered tokens.
 
-Each value draws from its own generator, and stays whole UTF-8 and not empty. Value i has the tokens ends[i − 1] to
-ends[i].
+Each value has its own random generator, and remains valid UTF-8 that is not empty. Value i has the tokens ends[i − 1]
+to ends[i].
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def drawn_place(data: ByteArray, begin: int, end: int, place: int, state: Any) -
 def edited(
     data: ByteArray, begin: int, place: int, end: int, kind: int, is_bare: bool, state: Any, out: IntArray, at: int
 ) -> tuple[int, int]:
-    """Write the change of one character. Return the next positions to read and to write."""
+    """Write one changed character. Return the next positions to read and to write."""
     after = next_place(data, place, end)
     has_next = after < end and data[after] > _SPACE
     if kind == SWAP and has_next:
@@ -101,7 +101,7 @@ def n_letters(word: Any) -> int:
 
 @inlined
 def after_letters(data: ByteArray, place: int, end: int, n: int) -> int:
-    """Return the position of the character after n others; spaces are not counted."""
+    """Return the position of the character after n characters; spaces are not counted."""
     if n >= end - place:
         return end
     while place + 8 <= end:
@@ -125,8 +125,8 @@ def misspell(
 ) -> None:  # fmt: skip
     """Write values with misspelt words. Spaces stay, and each word keeps at least one character.
 
-    powers: powers[k] is the probability that none of k + 1 characters is hit; so one number draws which is hit next
-    kinds: what can happen to a character, equally often
+    powers: powers[k] is the probability that none of k + 1 characters is hit; so one random number draws the next hit
+    kinds: the kinds of change to a character, all equally likely
     """
     at = 0
     for i in range(len(starts)):
@@ -179,7 +179,7 @@ def thinned(
 ) -> int:
     """Write a value up to `stop` without some of its marks. Return the position after it.
 
-    A mark takes a neighbouring space along where two would remain, or one at an end.
+    A dropped mark takes a neighbouring space along if two would remain, or one at an end.
     """
     first, place, is_inside = at, begin, False
     while place < stop:
@@ -282,7 +282,7 @@ def hit_tokens(ends: LongArray, numbers: LongArray, n_choices: int, seeds: KeyAr
 
 @releasing
 def reorder_tokens(ends: LongArray, distance: float, seeds: KeyArray, keys: FloatArray, order: LongArray) -> None:
-    """Sort the tokens of each value, stably, by their place plus a number drawn from 0 up to a distance."""
+    """Sort the tokens of each value, stably, by their place plus a random number from 0 to `distance`."""
     token = 0
     for i in range(len(ends)):
         state, first = seeds[i], token
@@ -337,7 +337,7 @@ def toggle_marks(
     data: TextArray, starts: LongArray, sizes: LongArray, hits: LongArray, others: TextArray, other_starts: LongArray,
     other_sizes: LongArray, low: int, high: int, chosen: LongArray,
 ) -> None:  # fmt: skip
-    """Add or remove the mark before the chosen tokens where the result is one of the sorted `others`."""
+    """Add or remove the mark before each chosen token if the result is one of the sorted `others`."""
     for token in range(len(hits)):
         chosen[token] = token
         if hits[token] < 0:

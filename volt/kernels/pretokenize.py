@@ -5,15 +5,15 @@
     SPLIT       it is cut at white space beyond ASCII, as by str.split()
     METASPACE   each space becomes a "▁", which starts a word
     RUNS        each space becomes a "▁", and the unit is one word
-    UNICODE     into runs of letters with marks, of numbers, and of others
-    GPT2        by GPT-2's pattern, with a "▁" for each space
-    PATTERN     by the splits of a pattern, with a "▁" for each space
+    UNICODE     it is cut into runs of letters with marks, of numbers, and of other characters
+    GPT2        it is cut by GPT-2's pattern, with a "▁" for each space
+    PATTERN     it is cut by the splits of a pattern, with a "▁" for each space
     BYTES, BYTE_PATTERN
-                as GPT2 and PATTERN, and bytes become GPT-2's alphabet
+                like GPT2 and PATTERN, but bytes become GPT-2's alphabet
     NEVER       Python must cut it
 
-Python cuts units of more than `LONGEST` bytes, with a character of unknown class, a "▁" where that stands for a space,
-or a possible user token.
+Python also cuts units of more than `LONGEST` bytes, or with a character of unknown class, a "▁" if that stands for a
+space, or a possible user token.
 """
 
 from typing import Any, NamedTuple
@@ -30,10 +30,10 @@ NEVER, NUMBER, WORD, SPLIT, METASPACE, RUNS, UNICODE, GPT2, PATTERN, BYTES, BYTE
 NO_CLASS, OTHER, LETTER, NUMBER_CLASS, MARK, WHITE = range(6)  # classes of characters
 NO_MARKER, SUFFIX, PREFIX = range(3)
 APART, TOGETHER, OPEN = range(3)  # shapes of a unit
-PARTS, CARRIES, JOINS, LASTS, DEPENDS = range(5)  # how a class stands before a break: volt.text.patterns.split_points
+PARTS, CARRIES, JOINS, LASTS, DEPENDS = range(5)  # effects of a class before a break: volt.text.patterns.split_points
 LONGEST = 1024  # bytes of a unit; Python cuts longer ones
 SPACE_CODE, PRIVATE = 0x2581, 0x10F000
-LEFT_TO_PYTHON = -1  # stands where a number is returned otherwise
+LEFT_TO_PYTHON = -1  # returned instead of a number
 _QUOTE = ord("'")
 
 
@@ -42,11 +42,11 @@ class Cutter(NamedTuple):
     marker: int  # NO_MARKER, SUFFIX or PREFIX
     classes: ByteArray  # (0x110000,), the class of each character; for a pattern, those of its tables
     symbol_of: IntArray  # (2 · 0x110000,), the atom of each code, see volt.encode.merge_tables
-    # (512,), the atom of each byte, or ASCII character, "▁" for a space; then the same where a word ends
+    # (512,), the atom of each byte, or ASCII character, "▁" for a space; then the same at the end of a word
     byte_symbols: IntArray
     starts: LongArray  # working memory: the start and end of each word of a unit, later the row of each word
     ends: LongArray
-    moves: IntArray  # of a pattern's tables, as end and splits: see volt.kernels.regex_cutting
+    moves: IntArray  # a pattern's tables, like end and splits: see volt.kernels.regex_cutting
     end: int
     splits: LongArray
     kinds: ByteArray  # (n_classes,), the effect of each of a pattern's classes before a break
@@ -170,7 +170,7 @@ def _gpt2(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[int, i
             shape = TOGETHER if data[p] >= 0x80 else shape
             last, p = p, after
             if p == end:
-                if data[last] >= 0x80 and len(cutter.user_starts) > 0:  # one may end the run after the next space
+                if data[last] >= 0x80 and len(cutter.user_starts) > 0:  # a user token may end the white space
                     return TOGETHER, LEFT_TO_PYTHON
                 shape = OPEN if data[last] >= 0x80 else shape
                 return shape, _add(start, end, n_words, cutter)
@@ -189,7 +189,7 @@ def _gpt2(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[int, i
 
 @borrowing
 def _pattern_shape(data: ByteArray, start: int, end: int, cutter: Cutter) -> int:
-    """Split a unit by a pattern. Return its shape, or LEFT_TO_PYTHON."""
+    """Return the shape of a unit that a pattern splits, or LEFT_TO_PYTHON."""
     p, shape = start, APART if cutter.alone else TOGETHER
     while p < end:
         code = np.int64(data[p])
@@ -219,7 +219,7 @@ def _by_pattern(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[
 def cut_unit(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter) -> tuple[int, int]:
     """Store the positions of a unit's words. Return the unit's shape and its number of words, or LEFT_TO_PYTHON.
 
-    The shape is APART if each word alone is cut the same, TOGETHER if not, OPEN if the next unit decides how the last
+    The shape is APART if a word by itself is cut the same, TOGETHER if not, OPEN if the next unit decides how the last
     word ends.
     """
     if cutter.cut == NEVER or (end - start > LONGEST and cutter.cut != NUMBER):

@@ -1,10 +1,10 @@
-r"""Split UTF-8 text into words (pre-tokens) with the tables of a pattern: one table look-up a character.
+r"""Split UTF-8 text into words (pre-tokens) with the tables of a pattern: one table look-up per character.
 
     kind = the class of the character at p          row = moves[row + kind] >> 1
     a match ends at p if moves[row + kind] is odd   row 0 ends the search: the last match noted is the result
 
-A split cuts each span of the one before, some from its end: \d{1,3} then gives groups of three from the right. Invalid
-UTF-8 counts as U+FFFD, as in Python's errors="replace".
+Each split cuts the spans of the previous split, sometimes from their ends: \d{1,3} then gives groups of three from the
+right. Invalid UTF-8 counts as U+FFFD, as in Python's errors="replace".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _U0, _U1 = np.uint64(0), np.uint64(1)
 
 class SplitTables(NamedTuple):
     classes: ByteArray  # (0x110000,), the class of each character
-    moves: IntArray  # (n_rows · (n_classes + 1),), as above; a row is named by where it starts
+    moves: IntArray  # (n_rows · (n_classes + 1),), as above; a row's number is where it starts
     end: int  # the column of the end of a span, after those of the classes
     splits: LongArray  # (n_splits,), 2 · (the row where each starts) + (1 if it reads its spans from their ends)
 
@@ -64,8 +64,7 @@ def _before(data: ByteArray, start: int, p: int, tables: SplitTables) -> tuple[A
 
 @inlined
 def _move(row: Any, kind: Any, tables: SplitTables) -> Any:
-    """Return the move from a row on a class. Unsigned indices are 8 % faster."""
-    return np.uint64(tables.moves[row + np.uint64(kind)])
+    return np.uint64(tables.moves[row + np.uint64(kind)])  # unsigned indices are 8 % faster
 
 
 @inlined
@@ -134,7 +133,7 @@ def _split_from_end(
 def cut_span(
     data: ByteArray, start: int, end: int, tables: SplitTables, ends: LongArray, spare: LongArray, n: int
 ) -> int:  # fmt: skip
-    """Append the ends of the words of a text to the n in `ends`, split after split."""
+    """Append the ends of a text's words to the n in `ends`, one split after another."""
     n_splits, n_words = len(tables.splits), 1
     if n_splits == 1 and tables.splits[0] & 1 == 0:
         return _split(data, start, end, np.uint64(tables.splits[0] >> 1), tables, ends, n)
@@ -187,7 +186,6 @@ def find_words(
 def cut_texts(
     data: TextArray, bounds: LongArray, tables: SplitTables, ends: LongArray, spare: LongArray, n_words: LongArray
 ) -> int:  # fmt: skip
-    """Split each text. Return the total number of words."""
     n = 0
     for text in range(len(bounds) - 1):
         after = cut_span(data, bounds[text], bounds[text + 1], tables, ends, spare, n)
@@ -202,7 +200,7 @@ WIDEST, MORE = 4, 4  # maximum bytes for one byte, with the space after its word
 
 class WordSpelling(NamedTuple):
     spelled: ByteArray  # (256 · 4,), how many bytes each byte becomes, and which
-    keeps_hidden: int  # 1 if a word that is one private character of the user tokens stays as it is
+    keeps_hidden: int  # 1 if a word that is one private character, for a user token, stays as it is
     matches_only: int  # 1 if text between the matches of the one split is dropped
 
 
@@ -223,7 +221,7 @@ def _write(data: ByteArray, start: int, end: int, spelling: WordSpelling, out: B
         row = _WIDTH * np.uint64(data[p])
         for i in range(_WIDTH - 1):
             out[np.uint64(n + i)] = spelling.spelled[row + np.uint64(i + 1)]
-        n += int(spelling.spelled[row])  # as plain Python, a byte would overflow
+        n += int(spelling.spelled[row])  # in plain Python, a byte would overflow
     return n
 
 

@@ -56,7 +56,7 @@ def put_code(out: IntArray, at: int, code: int, width: int) -> None:
 
 @inlined
 def flipped(word: Any, letter: Any) -> Any:
-    """Change the case of the 26 letters from `letter` on in eight bytes of ASCII."""
+    """Change, in eight bytes of ASCII, the case of the 26 letters from `letter` on."""
     ones = np.uint64(0x0101010101010101)
     from_letter = word + (np.uint64(0x80) - letter) * ones
     after = word + (np.uint64(0x80 - 26) - letter) * ones
@@ -68,11 +68,11 @@ def change_case(
     data: TextArray, starts: LongArray, sizes: LongArray, letter: int, inner: ShortArray, first: ShortArray,
     opens: ByteArray, out: ByteArray, at: LongArray, is_hard: FlagArray,
 ) -> None:  # fmt: skip
-    """Write each value in another case, by tables.
+    """Write each value in another case, with tables.
 
     letter: if not 0, ASCII letters from this one on flip their case
-    inner, first: (65,536,) code point → its new one, of as many bytes, 0 where the caller must decide; `first` for a
-        character at the start, or after one of `opens`
+    inner, first: (65,536,) code point → new code point of as many bytes, or 0 if the caller must decide; `first` is
+        for a character at the start, or after one of `opens`
     is_hard: set for the values that the caller must change
     """
     high = np.uint64(0x8080808080808080)
@@ -96,7 +96,7 @@ def change_case(
 
 @releasing
 def find_case(data: TextArray, starts: LongArray, sizes: LongArray, cased: ByteArray, out: ByteArray) -> None:
-    """Check whether each value contains a character that has case; an ASCII letter decides.
+    """Check whether each value contains a character that has case; an ASCII letter ends the search.
 
     cased: (65,536,) code point → NO_CASE, CASED, or UNCLEAR where its neighbours matter
     """
@@ -140,7 +140,7 @@ def _wide_space(data: ByteArray, place: Any, end: int) -> int:
 
 @inlined
 def _white(data: ByteArray, place: int, end: int, spilled: Any) -> tuple[Any, Any]:
-    """Return which of 64 bytes are white or after `end`, and which of the next 64 (`spilled`)."""
+    """Return which of 64 bytes are white or after `end`, and which white bytes spill into the next 64."""
     last = len(data) - BLOCK
     shift = np.uint64(max(place - last, 0))
     at = min(place, last)
@@ -163,7 +163,7 @@ def _white(data: ByteArray, place: int, end: int, spilled: Any) -> tuple[Any, An
 
 @releasing
 def count_words(data: TextArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
-    r"""Count the words of each value; data: 64 bytes at least."""
+    r"""Count the words of each value. data: at least 64 bytes"""
     for i in range(len(starts)):
         place, end, total = starts[i], starts[i] + sizes[i], 0
         before, spilled = np.uint64(1), np.uint64(0)  # a value starts as if after white space

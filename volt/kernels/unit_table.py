@@ -16,7 +16,7 @@ from volt.kernels.intrinsics import PADDING, character, is_white, load64, prefet
 from volt.kernels.jit import borrowing, inlined, releasing
 from volt.kernels.regex_cutting import SplitTables, find_words
 
-# Unsigned indices skip the check for negative ones.
+# Unsigned indices need no check for negative values.
 _U0, _U1, _U2, _U3, _U4 = (np.uint64(i) for i in range(5))
 _EIGHT, _SIXTEEN, _WORD_BITS, _HALF = (np.uint64(i) for i in (8, 16, 64, 32))
 _MIX, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
@@ -32,7 +32,7 @@ class UnitRows(NamedTuple):
     rows: KeyArray  # (4 · n_slots,) uint64, see above
     bytes: ByteArray  # the bytes of all units, one after the other
     starts: LongArray  # (n + 1,), where the bytes of each unit start
-    firsts: ByteArray  # (n,) uint8, 1 for a unit that starts its line, where that is marked
+    firsts: ByteArray  # (n,) uint8, 1 for a unit that starts its line, if such units are marked
     value_starts: LongArray  # (n,), where the values of each unit start
     values: ByteArray  # of uint8: text, or numbers of four bytes
     pending: LongArray  # the numbers of the units that Python must encode
@@ -92,7 +92,7 @@ def find_row(data: ByteArray, start: Any, length: Any, low: Any, high: Any, slot
 
 @borrowing
 def slot_shift(rows: LongArray) -> Any:
-    """Return the shift that leaves a slot number: 64 minus its bits."""
+    """Return the shift that turns a hash into a slot's number: 64 minus the bits of the number."""
     shift, n_slots = 64, len(rows) // 4
     while n_slots > 1:
         shift, n_slots = shift - 1, n_slots // 2
@@ -122,7 +122,7 @@ def rebuild(rows: KeyArray, old: KeyArray) -> None:
 
 @releasing
 def complete(table: UnitRows, numbers: LongArray, sizes: LongArray) -> None:
-    """Enter the sizes of the values of pending units, in bytes, or IRREGULAR."""
+    """Enter the sizes of pending units' values: bytes, or IRREGULAR."""
     for i in range(len(numbers)):
         number = numbers[i]
         start, length = np.uint64(table.starts[number]), np.uint64(table.starts[number + 1] - table.starts[number])
@@ -135,10 +135,10 @@ def complete(table: UnitRows, numbers: LongArray, sizes: LongArray) -> None:
 
 
 N_UNITS, POSITION, START, IS_INSIDE = range(4)  # indices of the loop's state
-_BLOCK, _LAG = 64, 32  # bytes read together; units
+_BLOCK, _LAG = 64, 32  # bytes read together; units between the prefetch of a row and its use
 RING = 4 * 128  # four numbers for each waiting unit: its key (two), slot << 32 | length, start
 _WHITE = sum(1 << byte for byte in (*range(9, 14), 32))
-# Unsigned indices skip the check for negative ones.
+# Unsigned indices need no check for negative values.
 _SIZE, _LAST = np.uint64(0xFFFFFFFF), np.uint64(63)
 _STEP, _MASK, _LATE = np.uint64(_BLOCK), np.uint64(RING - 1), np.uint64(4 * _LAG)
 
@@ -179,7 +179,7 @@ def _find_units(
     data: ByteArray, base: Any, stop: Any, ends: Ends, rows: LongArray, shift: Any, ring: LongArray, head: Any,
     start: Any, flag: Any,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
-    """Find the ends of units in a block of bytes, and let the units wait in the ring.
+    """Find the ends of units in a block of bytes, and queue the units in the ring.
 
     Returns the ring's new head, where the next unit starts, and its flag: FIRST or 0.
     """
@@ -228,11 +228,11 @@ def enter_row(
 def count_units(data: TextArray, stop: int, ends: Ends, table: UnitRows, ring: KeyArray, state: LongArray) -> bool:
     """Count the units of data[:stop], and add new units to the table. Return whether the whole text was counted.
 
-    If not, the loop continues with a longer table.
+    If not, call it again with a longer table.
 
     data: UTF-8 with a separator at stop − 1, and PADDING
     state: units that have a row; the byte to continue from; where the next unit starts; 1 if it is not the first of its
-        line. All but the first restart at zero with each text
+        line. All numbers but the first restart at zero with each text
     """
     shift, mark = slot_shift(table.rows), FIRST if ends.marks_first else _U0
     base, end_of_all, start = np.uint64(state[POSITION]), np.uint64(stop), np.uint64(state[START])
@@ -270,9 +270,9 @@ def add_words(
     data: TextArray, starts: LongArray, ends: LongArray, counts: LongArray, tables: SplitTables, matches_only: int,
     word_starts: LongArray, word_ends: LongArray, table: UnitRows, state: LongArray,
 ) -> bool:  # fmt: skip
-    """Add to the count of each word how often its units occur. Return whether all were added.
+    """Add the counts of units to the counts of their words. Return whether all were added.
 
-    If not, the loop continues with a longer table.
+    If not, call it again with a longer table.
 
     data: with PADDING;  state: words that have a row; the unit to continue from, and which word of it
     """

@@ -1,7 +1,7 @@
-"""Compile loops ahead, on two cores, or load their code from disk: once per machine and version.
+"""Compile loops in advance, on two cores, or load their code from disk: once per machine and version.
 
-A job is what a command does; each runs some of the loops (`JOBS`). A second process compiles some of them: threads
-would wait for each other, because LLVM holds the interpreter's lock.
+A job is a task that runs some of the loops (`JOBS`). A second process compiles some of them, because threads would wait
+for each other: LLVM holds the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def compile_loop(place: str) -> None:
 def signatures(place: str) -> list[tuple[Any, ...]]:
     """Return the numba types of a loop's annotations.
 
-    Each signature takes the next alternatives, as in `IntArray | ByteArray`.
+    Each signature takes the next alternative of each union, such as `IntArray | ByteArray`.
 
     >>> signatures("columns.shuffle")
     [(Array(uint64, 1, 'C', False, aligned=True), Array(int64, 1, 'C', False, aligned=True))]
@@ -153,7 +153,7 @@ def _loops(*jobs: Job) -> list[Loop]:
     return list(dict.fromkeys(loop for job in jobs for loop in JOBS[job]))
 
 
-START = 1.0  # seconds until a second process compiles
+START = 1.0  # seconds until a second process starts compiling
 _SECOND_PROCESS = "import sys; from volt.kernels import warmup; warmup.compile_places(sys.argv[1:])"
 
 
@@ -177,9 +177,9 @@ def seconds_for(loops: Iterable[Loop]) -> int:
 
 @contextmanager
 def helping(loops: Iterable[Loop]) -> Iterator[list[Loop]]:
-    """Yield the loops for this process to compile, while a second process compiles the others; then wait for it.
+    """Yield the loops for this process to compile, while a second process compiles the rest; then wait for it.
 
-    If that fails, this process compiles the rest.
+    If that process fails, the caller compiles the rest.
     """
     first, second = halves(loops) if _can_help() else (list(loops), [])
     process = _started(second) if second else None
@@ -200,7 +200,7 @@ def compile_places(places: Sequence[str]) -> None:
 
 
 def _can_help() -> bool:
-    """Check that a second process has a core and a folder to store code in."""
+    """Check whether a second process has a core and a folder to store code in."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return cores > 1 and bool(sys.executable) and not hasattr(sys, "frozen") and code_folder() is not None
 
@@ -211,5 +211,5 @@ def _started(loops: Sequence[Loop]) -> subprocess.Popen[bytes] | None:
     nothing = subprocess.DEVNULL
     try:
         return subprocess.Popen(command, env=environment, stdin=nothing, stdout=nothing, stderr=nothing)
-    except OSError:  # no memory for another, say
+    except OSError:  # for example, no memory for another process
         return None

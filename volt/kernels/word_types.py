@@ -1,6 +1,6 @@
 """Split text into tokens, write tokens back, and number word types and their chosen segmentations.
 
-In a mask of 64 bytes whose bits are the spaces, a token starts where an unset bit follows a set one.
+In a 64-bit mask whose set bits are spaces, a token starts where an unset bit follows a set one.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def find_words(
     data: TextArray, starts: LongArray, sizes: LongArray, types: Types, numbers: IntArray, ends: LongArray,
     state: LongArray,
 ) -> bool:  # fmt: skip
-    """Write the number of each word's type, starting at the state's line. Return False if the table needs more room."""
+    """Write the number of each word's type, from line state[N_LINES] on. Return False if the table needs more room."""
     for line in range(state[N_LINES], len(starts)):
         size = max(sizes[line], 0)
         n_most = state[N_TYPES] + (size + 1) // 2
@@ -113,9 +113,9 @@ def choose(
     words: KeyArray, ends: LongArray, numbers: IntArray, hashes: KeyArray, by_type: bool,
     choice_starts: LongArray, bounds: FloatArray, out: IntArray,
 ) -> None:  # fmt: skip
-    """Draw one of the choices of its type for each word, by the line's random bits, words[line].
+    """Draw one of its type's choices for each word, with the line's random bits, words[line].
 
-    by_type: whether all words of a type in a line get one choice
+    by_type: whether all words of a type in a line get the same choice
     choice_starts: where each type's choices start;  bounds: the cumulative share of each choice
     """
     start = 0
@@ -133,7 +133,7 @@ def choose(
 
 @inlined
 def spaces(data: ByteArray, place: int, end: int) -> Any:
-    """Return a bit mask of 64 bytes: bit i is set if byte place + i is a space or after the end."""
+    """Return a 64-bit mask: bit i is set if the byte at `place + i` is a space or past the end."""
     result, n = ~np.uint64(0), end - place
     if place + BLOCK <= len(data):
         result = within(data, place, SPACE, 0)
@@ -189,7 +189,7 @@ def cut_tokens(
 
 @inlined
 def copy_over(data: ByteArray, start: int, out: IntArray, at: int, size: int) -> None:
-    """out[at:at + size] = data[start:start + size]; up to seven bytes after that may be overwritten."""
+    """Copy data[start:start + size] to out[at:]; up to seven bytes after the copy may be overwritten."""
     if start + size + 8 > len(data):
         copy_bytes(data, start, out, at, size)
         return
@@ -206,7 +206,7 @@ def write_tokens(
 ) -> None:  # fmt: skip
     """Write the chosen tokens of each value, separated by spaces, one value after the other.
 
-    chosen: tokens by their number; −1 − i is the i-th of the others
+    chosen: the numbers of tokens; −1 − i stands for the i-th of `others`
     """
     at = place = 0
     for i in range(len(ends)):

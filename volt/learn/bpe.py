@@ -5,7 +5,7 @@ When merge (a, b) → ab makes r replacements, weighted by word count,
     n(ab) += r,   n(a) −= r,   n(b) −= r
 
 so the counts after any number of merges are sums over the recorded replacements, and nothing is encoded again.
-Merges, ties included, are those of subword-nmt.
+The merges, including the choice among ties, equal those of subword-nmt.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ def learn_bpe(
     """Learn merges, as many as requested, or fewer if no remaining pair occurs `min_pair_count` times.
 
     counts: the result of `count_words`, or a mapping of words to their counts
-    n_merges: how many merges to learn, 0 or more; None is 30,000, and more while the best pair occurs 500 times
+    n_merges: how many merges to learn, 0 or more; None learns 30,000, then more while the best pair occurs 500 times
     min_pair_count: how often a pair must occur to be merged, 1 or more
-    marker: "suffix", "prefix" or "none"; None is "suffix" for pre-tokens without spaces and "none" for those with
-    coverage: the share of all characters, spaces included, that the commonest atoms make up; rarer ones are dropped
+    marker: "suffix", "prefix" or "none"; None is "none" if pre-tokens keep their spaces, otherwise "suffix"
+    coverage: the share of all characters, spaces included, that the atoms must cover; rarer characters are dropped
     report: called with the number of merges done, several times a second
-    Raises CandidateError, CorpusError or ConfigError if a number is out of range or the atoms exceed 64 bits.
+    Raises CandidateError, CorpusError or ConfigError if a number is out of range or exceeds 64 bits.
 
     >>> learn_bpe({"low": 5, "lower": 2}, n_merges=2)
     <Candidates: 8 tokens, 6 atoms, 2 merges, suffix, from 7 words>
@@ -74,7 +74,7 @@ def learn_bpe(
 
 
 def checked_limits(n_merges: int | None, min_pair_count: int) -> tuple[int | None, int]:
-    """Check the number of merges and the count of their pairs."""
+    """Check the number of merges and the minimum count of their pairs."""
     if n_merges is not None:
         n_merges = arguments.whole(n_merges, "n_merges", low=0, high=MOST_ASKED, kind=CandidateError)
     return n_merges, arguments.whole(min_pair_count, "min_pair_count", low=1, high=2**63 - 1, kind=CandidateError)
@@ -86,7 +86,7 @@ def learn_merges(
 ) -> tuple[Ints, Longs, int]:  # fmt: skip
     """Learn merges of words that consist of these tokens; merge k makes token len(tokens) + k.
 
-    Returns the parts of each merge, how often it is made, and how often the best remaining pair occurs.
+    Returns the parts of each merge, how often it applies, and how often the best remaining pair occurs.
     """
     from volt.kernels.bpe_tables import MOST
     from volt.kernels.learn import Until, learn
@@ -130,7 +130,7 @@ def replay_bpe(
     marker: Marker | None = None,
     report: Report | None = None,
 ) -> Candidates:
-    """Return the candidates of ready merges on these counts, such as the merges of a subword-nmt or sentencepiece file.
+    """Return the candidates of existing merges on these counts, such as merges from a subword-nmt file.
 
     counts: the result of `count_words`, or a mapping of words to their counts
     merges: pairs of strings, in order
@@ -161,7 +161,7 @@ def replay_bpe(
 
 
 class Replacements(NamedTuple):
-    """How many replacements a merge makes, at which merge (the step), and of which merge's pair. All (n,)."""
+    """The number of replacements that merge ranks[i] makes once merge steps[i] is added: counts[i]. All (n,)."""
 
     steps: Longs
     ranks: Longs
@@ -191,7 +191,7 @@ def _words(counts: WordCounts, marker: Marker, coverage: Coverage | None = None)
 
 
 def atoms_of(counts: WordCounts, marker: Marker, coverage: Coverage | None = None) -> tuple[Longs, Longs, Longs]:
-    """Return the atoms' codes, ends and counts of words, without hidden user tokens and uncovered characters."""
+    """Return the atoms' codes, and words' ends and counts, without hidden user tokens and uncovered characters."""
     codes, ends = atom_codes(counts.words, marker=marker)
     n_words = counts.counts.astype(np.int64)
     if coverage is not None or codes.max(initial=0) >> 1 >= FIRST_HIDDEN:
@@ -200,7 +200,7 @@ def atoms_of(counts: WordCounts, marker: Marker, coverage: Coverage | None = Non
             hidden |= np.isin(codes >> 1, coverage.codes)
         codes, ends, n_words = without(hidden, codes, ends, n_words)
     lengths = np.diff(ends, prepend=0)
-    if float(lengths @ n_words.astype(float)) > 2.0**62:  # far above the error of rounding
+    if float(lengths @ n_words.astype(float)) > 2.0**62:  # the rounding error is far smaller
         total = sum(length * n for length, n in zip(lengths.tolist(), n_words.tolist(), strict=True))
         if total >= 2**63:
             raise CorpusError(f"the words contain {total} atoms, more than 64 bits can count; scale the counts down")
@@ -255,7 +255,7 @@ def _candidates(
 
 
 def trajectory_of(atom_counts: Longs, parts: Ints, results: Ints, changes: Replacements) -> Trajectory:
-    """Sum the changes that each merge makes to each token along the merges."""
+    """Sum up the changes that merges make to each token's count, merge by merge."""
     tokens = np.concatenate([results[changes.ranks], parts[changes.ranks, 0], parts[changes.ranks, 1]]).astype(np.int64)
     keys, groups = np.unique(tokens * max(1, len(results)) + np.tile(changes.steps, 3), return_inverse=True)
     sums = np.zeros(len(keys), np.int64)

@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """Every change of a token's count, by token, then by merge. All (n_changes,)."""
+    """Every change of a token's count, sorted by token, then by merge. All (n_changes,)."""
 
     tokens: Ints
     merges: Ints
@@ -41,7 +41,7 @@ class Trajectory:
 class Extended:
     """The vocabulary that candidates extend.
 
-    retained: (n,) bool, which of the first n tokens every vocabulary keeps: its own tokens, and new atoms
+    retained: (n,) bool, which of the first n tokens every vocabulary keeps: the extended one's tokens, and new atoms
     counts: (n,) int64, how often each occurs before scaffolding is split back
     """
 
@@ -54,7 +54,7 @@ class Extended:
 class Candidates:
     """Merges in order, the tokens that they make, and how often each token occurs at every size.
 
-    tokens: atoms first (most frequent first), then in the order in which merges make them
+    tokens: the atoms (most frequent first), then merged tokens in the order in which merges make them
     lengths: (n_tokens,) int64, characters without the marker
     atom_counts: (n_atoms,) int64, before any merge
     parts, results: (n_merges, 2) and (n_merges,) int32, the numbers of the tokens that each merge joins and makes
@@ -66,7 +66,7 @@ class Candidates:
     parity: the unit in which `learn_parity` compared sources; empty for other merges
     extends: the extended vocabulary, whose merges come first and whose tokens precede new ones
 
-    A size counts tokens, atoms included. If two merges make the same token, a size includes both.
+    A size is a number of tokens, atoms included. If two merges make a token, each size with the token includes both.
 
     >>> from volt.learn.bpe import learn_bpe
     >>> candidates = learn_bpe({"low": 5, "lower": 2}, n_merges=2)
@@ -177,7 +177,7 @@ class Candidates:
         return gains
 
     def curve(self, term: Callable[[Longs, NDArray[Any]], NDArray[Any]]) -> Floats:
-        """Return Σ_j term(n_j, j) after 0, 1, 2, … merges, (n_merges + 1,), visiting changed tokens alone.
+        """Return Σ_j term(n_j, j) after 0, 1, 2, … merges, (n_merges + 1,), visiting only changed tokens.
 
         term: maps counts (n,) and token numbers (n,) to summands (n,), and a count of 0 to 0
         """

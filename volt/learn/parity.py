@@ -3,7 +3,7 @@
     compression of source s = pieces of s / units of s      worst = greatest
 
 Plain BPE favours the largest source. Here each merge is the most frequent pair of the worst source (Foroutan et al.
-2025, arXiv 2508.04796). The merges apply to all texts, and encoding knows no sources.
+2025, arXiv 2508.04796). The merges apply to all texts: encoding does not depend on a text's source.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def learn_parity(
     sources: the counts of two sources or more, by name; their order does not matter
     n_merges: how many merges to learn, 0 or more; None is 30,000
     unit: how a source's length is counted: "character" or "byte" of its words, or "line", for line-by-line translations
-    temperature: the temperature of `mix`, which gives the candidates their token counts, but does not affect the merges
+    temperature: the temperature of `mix`; it affects the candidates' token counts, but not the merges
     marker: as in `learn_bpe`
     min_pair_count: how often a pair must occur, in the source that chooses, to be merged
     report: called with the number of merges done, several times a second
 
     Of equally compressed sources, the one with most words chooses, then the one whose fingerprint sorts first. If the
     worst source has no pair that occurs often enough, the next worst chooses.
-    Raises ConfigError, CorpusError or CandidateError if a source or a number does not suit.
+    Raises ConfigError, CorpusError or CandidateError if a source or a number is unsuitable.
 
     >>> candidates = learn_parity({"en": {"low": 50, "lower": 20}, "fi": {"uuni": 2, "suu": 1}}, n_merges=3)
     >>> candidates, candidates.merges[:2]
@@ -142,7 +142,7 @@ class Parity:
 
 
 def measure_parity(sources: Named, candidates: Candidates, *, size: int, unit: Unit = "character") -> Parity:
-    """Measure how evenly candidates compress sources, and plain BPE on the same mixture at the same size.
+    """Measure how evenly candidates compress sources, compared with plain BPE of the same mixture and size.
 
     sources: the counts of each source, by name
     candidates: the result of `learn_parity`, or any others
@@ -184,7 +184,7 @@ def _n_lines(sources: Mapping[str, WordCounts]) -> dict[str, int]:
         message = f"source {first!r} has {wanted:,} lines but {other!r} has {lines[other]:,}"
         raise ConfigError(f"{message}; give texts of equally many lines or pass", hint={"unit": "character"})
     if not wanted:
-        raise ConfigError("the counts are of no lines; count texts or pass", hint={"unit": "character"})
+        raise ConfigError("the counts contain no number of lines; count texts or pass", hint={"unit": "character"})
     return lines
 
 
@@ -205,7 +205,7 @@ def _several(sources: Named, temperature: float) -> tuple[dict[str, WordCounts],
     names = sorted(arguments.text(name, "the name of a source") for name in result)
     named = {name: as_counts(result[name], f"sources[{name!r}]") for name in names}
     if len(named) == 1:
-        raise ConfigError(f"parity is between sources, but there is only {names[0]!r}; give two or more")
+        raise ConfigError(f"parity compares sources, but there is only {names[0]!r}; give two or more")
     return named, mix(named, temperature=temperature)
 
 

@@ -3,7 +3,7 @@
 entropy     entropy over size: the transport's and the sweep's, with the pick of every rule
 muv         marginal utility (Eq. 1) over size, with the same picks
 profile     count over rank of the chosen vocabulary's tokens
-lengths     share of its tokens, and of the pieces of the text, by length
+lengths     share of the vocabulary's tokens, and of the text's pieces, by length
 fertility   pieces per word of every system, by source
 """
 
@@ -60,7 +60,7 @@ def write_charts(data: Data, folder: str | Path) -> list[Path]:
     for name, chart in specifications(data).items():
         pictures[Path(folder, f"{name}.png")] = vegalite_to_png(chart, config=CONFIG, scale=2)
         pictures[Path(folder, f"{name}.svg")] = vegalite_to_svg(chart, config=CONFIG).encode()
-    with ExitStack() as together:  # each takes its place when all have been written
+    with ExitStack() as together:  # files are replaced when all have been written
         for path, picture in pictures.items():
             file = together.enter_context(write_atomic(path))
             file.write(picture)
@@ -140,7 +140,7 @@ def fertility_chart(data: Data) -> alt.Chart:
 
 
 def shares(lengths: Sequence[Row]) -> list[Row]:
-    """Return counts by length as shares of all tokens and of all pieces; 16 stands for more."""
+    """Return counts by length as shares of all tokens and of all pieces; 16 includes greater lengths."""
     sums = {"tokens": Counter[int](), "pieces": Counter[int]()}
     for row in lengths:
         length = min(LONGEST, row["length"])

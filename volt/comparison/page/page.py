@@ -1,7 +1,7 @@
-r"""`Comparison` → one HTML file that shows it, offline and to anyone; and its charts as PNG and SVG.
+r"""`Comparison` → one HTML file that shows it, even offline; and its charts as PNG and SVG.
 
-A content security policy allows the file's scripts by their hashes and nothing else. Data enter it through autoescaped
-templates or as text nodes. The script splits text with the vocabulary of every searched size, as the encoder does.
+A content security policy allows the file's scripts by their hashes and nothing else. Data enter the file in
+autoescaped templates or as text nodes. The script splits text by every searched size's vocabulary, as the encoder does.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def slider_data(result: SearchResult, lines: Sequence[str]) -> dict[str, Any]:
         "normalizer": vocabulary.normalizer.name,
         "pretokenizer": vocabulary.pretokenizer.name,
         "keeps_spaces": vocabulary.pretokenizer.keeps_spaces,
-        # the script cuts typed text at spaces, as these pre-tokenizers do, and knows no user tokens
+        # the script cuts typed text at spaces, as these pre-tokenizers do, and does not know user tokens
         "typeable": vocabulary.pretokenizer.name in ("whitespace", "metaspace") and not vocabulary.special.user,
         "n_atoms": candidates.n_atoms,
         "merges": candidates.parts.ravel().tolist(),
@@ -123,7 +123,7 @@ def render_page(comparison: Comparison) -> str:
 
 
 def embed_json(data: Any) -> str:
-    """Return JSON that may stand in a script element."""
+    """Return JSON that is safe inside a script element."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
@@ -137,7 +137,7 @@ def _read(name: str) -> str:
     return files("volt.comparison.page").joinpath(name).read_text(encoding="utf-8")
 
 
-@cache  # the same text for as long as the installed vl-convert is the same, and seconds of work to bundle
+@cache  # bundling takes seconds, and the text depends only on the installed vl-convert
 def _library() -> str:
     from vl_convert import javascript_bundle
 
@@ -145,7 +145,7 @@ def _library() -> str:
 
 
 def _one_line_end(script: str) -> str:
-    """Replace line ends by "\\n", as browsers read them before they hash."""
+    """Replace line ends by "\\n", as browsers do before they hash a script."""
     assert "</script" not in script.lower(), "a script that contains its own end tag cannot be part of a page"
     return script.replace("\r\n", "\n").replace("\r", "\n")
 
