@@ -190,10 +190,10 @@ class SearchResult:
     def composition(self) -> str:
         """The numbers of tokens and ids of the vocabulary, in words."""
         size, retained, n_ids = self.best.size, self.vocabulary.size, len(self.vocabulary.pieces)
-        lead = "leads" if size - retained == 1 else "lead"
-        of = f"{retained:,} of {counted(size, 'token')}, as {size - retained:,} only {lead} to longer ones"
+        tokens, n_left, s = counted(size, "token"), size - retained, "s" * (size - retained == 1)
+        held = f"{retained:,} of {tokens}, as {n_left:,} only lead{s} to longer ones" if n_left else tokens
         kinds = "special and byte token" if self.vocabulary.byte_fallback else "special token"
-        return f"{of if retained < size else counted(size, 'token')}; {n_ids:,} ids with {counted(n_ids - retained, kinds)}"
+        return f"{held}; {n_ids:,} ids with {counted(n_ids - retained, kinds)}"
 
     def __repr__(self) -> str:
         retained = counted(self.vocabulary.size, "token")
