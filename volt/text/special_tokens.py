@@ -202,7 +202,7 @@ def stand_ins(texts: Sequence[str]) -> Placeholders:
 
 
 def marked(codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the indices of marks in the code points of pre-tokens. A character after a mark is no mark, even `MARK`."""
+    """Return the indices of marks in the code points of pre-tokens. The character after a mark is never a mark."""
     import numpy as np
 
     places, after = list[int](), -1

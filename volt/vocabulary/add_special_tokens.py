@@ -117,7 +117,7 @@ NAMES_NONE = (
     "import the file with these tokens and their ids as special or eos."
 )
 END = "<|endoftext|>"
-FINDS_END = f"transformers finds {END!r}, a token of GPT-2, in text; to do the same, import the file with it as special."
+FINDS_END = f"transformers finds GPT-2's {END!r} in text; to do the same, import the file with it as special."
 FINDS_OTHERS = (
     "No file next to the merges names special tokens, but transformers finds those of the tokenizer's class in text; "
     "to do the same, import the file with them as special."

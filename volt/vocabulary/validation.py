@@ -1,7 +1,7 @@
 """The kinds of pieces, and the checks of a vocabulary's merges, tokens and order.
 
 >>> next(merge_faults([("l", "o"), ("lo", "wer")], "none"))
-('merges', 1, "'wer' is neither a character nor the result of an earlier merge; add a merge that makes it")
+('merges', 1, "'wer' is neither a character nor made by an earlier merge; add that merge")
 """
 
 from __future__ import annotations
@@ -97,8 +97,7 @@ def merge_faults(merges: Pairs, marker: Marker, *, in_any_order: bool = False) -
             if not is_text and not _is_text(part):
                 yield "merges", rank, f"{quoted(part)} contains a lone surrogate, which is not text; remove the merge"
             if part not in output and atom_code(part, marker=marker) is None:
-                fault = f"{quoted(part)} is neither a character nor the result of {which}"
-                yield "merges", rank, f"{fault}; add a merge that makes it"
+                yield "merges", rank, f"{quoted(part)} is neither a character nor made by {which}; add that merge"
         output.add(left + right)
 
 

@@ -216,8 +216,7 @@ class Vocabulary:
         """
         arguments.choice(order, "order", ("ids", "merges"))
         if clash := next((token for token in self.scaffolding if token in self._reserved), None):
-            message = f"the intermediate token {quoted(clash)} is spelled like a special token"
-            raise VocabularyError(f"{message}; rename the special token")
+            raise VocabularyError(f"{quoted(clash)}, made by merges, is a special token, too; rename the special token")
         tokens = self.tokens + self.scaffolding
         counts = dict(zip(self.tokens, self.counts, strict=True)) if self.counts else {}
         numbered = self.order and self.order + self.scaffolding
