@@ -1,6 +1,6 @@
 """OpenNMT-py vocabulary ⇄ vocabulary: "piece<TAB>count" a line; OpenNMT-py puts its own special tokens before them.
 
-The other order, "count<TAB>piece", is read as well; its counts may have fractions, as in dynamicdata's files for sampled
+The other order, "count<TAB>piece", is read as well; its counts may have fractions, as dynamicdata writes for sampled
 text. If a piece ends in "</w>", as in the output of `volt stream vocabulary`, all have VOLT's spelling.
 """
 

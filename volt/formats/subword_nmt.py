@@ -24,7 +24,7 @@ from volt.vocabulary import Vocabulary
 
 VERSION, _OLD = "#version: 0.2", "#version: 0.1"
 _JOINED = "@@"
-_ASSUMED = "No merge contains '</w>' or 'Ġ': VOLT assumes that these are subword-nmt codes in which no merge ends a word."
+_ASSUMED = "No merge contains '</w>' or 'Ġ': VOLT assumes subword-nmt's codes, without merges at the end of a word."
 
 
 def read_merges(path: str | Path, data: bytes) -> MergeList:
@@ -67,7 +67,7 @@ def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator
     """Convert merges of version 0.1 to merges of version 0.2 that split every word in the same way.
 
     In 0.1, "</w>" is a separate symbol: x and "</w>" merge at some rank, or never. In 0.2, "x</w>" is one symbol from
-    the start. A merge (l, x) that precedes the merge of x and "</w>" therefore becomes two: (l, x) and (l, "x</w>").
+    the start. A merge (l, x) before the merge of x and "</w>", if any, therefore becomes two: (l, x) and (l, "x</w>").
 
     >>> list(_from_01("codes", [(1, "l", "o"), (2, "o", "</w>"), (3, "lo", "w"), (4, "b", "o</w>")]))
     [('l', 'o'), ('l', 'o</w>'), ('lo', 'w'), ('lo', 'w</w>'), ('b', 'o</w>')]
@@ -77,7 +77,7 @@ def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator
     for number, left, right in rows:
         for part in (left, right):
             if len(part) > 1 and part not in output:
-                raise CandidateError(f"{path}:{number}: {part!r} is neither a character nor made by an earlier merge; fix it")
+                raise CandidateError(f"{path}:{number}: {part!r} is no character, and no earlier merge makes it; fix")
         output.add(left + right)
         if right.endswith(SUFFIX):
             new |= {(left, right): None} if right != SUFFIX else {}
@@ -261,8 +261,8 @@ def _differences(vocabulary: Vocabulary) -> Iterator[str]:
         yield f"The pre-tokenizer {name!r} is not exported: give subword-nmt words separated by spaces."
     if special.user:
         yield (
-            f"User tokens are not exported: apply-bpe needs --glossaries {shlex.quote(glossaries(special)[0])}. Text right "
-            f"before a user token, as in x{special.user[0]}, still ends in '</w>', but no '</w>' follows the token."
+            f"User tokens are not exported: apply-bpe needs --glossaries {shlex.quote(glossaries(special)[0])}. Text "
+            f"right before a user token, as in x{special.user[0]}, still ends in '</w>'; no '</w>' follows the token."
         )
     if special.all[:4] != USUAL.all:
         yield f"The special tokens {', '.join(special.all[:4])} are not exported, nor are ids: subword-nmt has none."

@@ -224,7 +224,7 @@ def refuse_characters(pieces: Iterable[str], characters: str, path: Path, where:
     bad = set(characters)
     if piece := next((piece for piece in pieces if not bad.isdisjoint(piece)), None):
         what = (
-            f"token {piece!r} has white space, which {where} cannot have; export to marian or huggingface, or count with"
+            f"token {piece!r} has white space, but {where} cannot; export to marian or huggingface, or count with"
         )
         raise VocabularyError(f"{path}: {what}", hint={"pretokenizer": "whitespace"})
 
