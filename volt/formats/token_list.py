@@ -223,9 +223,7 @@ def refuse_characters(pieces: Iterable[str], characters: str, path: Path, where:
     """Raise VocabularyError if a piece contains one of these characters. where: what lacks them, for the error"""
     bad = set(characters)
     if piece := next((piece for piece in pieces if not bad.isdisjoint(piece)), None):
-        what = (
-            f"token {piece!r} has white space, but {where} cannot; export to marian or huggingface, or count with"
-        )
+        what = f"token {piece!r} has white space, but {where} cannot; export to marian or huggingface, or count with"
         raise VocabularyError(f"{path}: {what}", hint={"pretokenizer": "whitespace"})
 
 

@@ -313,7 +313,7 @@ def _refuse_pieces(model: Any) -> None:
         if piece.type == USER and PREFIX in piece.piece:
             raise VocabularyError(f"piece {number}: user token {piece.piece!r} contains a space; train without it")
         if piece.type == CONTROL and len(piece.piece) == 1:
-            raise VocabularyError(f"piece {number}: control token {piece.piece!r} is one character; train with a longer one")
+            raise VocabularyError(f"piece {number}: control token {piece.piece!r} is one character; train with another")
     result = {piece.piece for piece in model.pieces if piece.type == BYTE}
     if result != set(BYTE_TOKENS * model.trainer_spec.byte_fallback):
         what = f"{len(result)} of the 256 byte pieces, but byte_fallback={bool(model.trainer_spec.byte_fallback)}"

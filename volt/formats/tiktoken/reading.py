@@ -55,7 +55,7 @@ class RanksFile(NamedTuple):
 
 
 def read_file(path: Path, data: bytes, *, pattern: str | None = None) -> RanksFile:
-    """Parse a file of ranks. Raises VocabularyError, with the row, for damage; ConfigError if it names a pattern, too."""
+    """Parse a ranks file. Raises VocabularyError, with the row, for damage; ConfigError if it has its own pattern."""
     if not looks_like_tekken(data[:HEAD_SIZE]):
         return RanksFile(read_ranks(path, data))
     if pattern is not None:
