@@ -284,7 +284,6 @@ def parse_bytes(value: int | str, name: str, *, such_as: str = "1000, 64M or 1G"
 
 
 def _shown(value: object) -> str:
-    """Return a text or a number, shortened, with its type; only the type of any other value."""
     kind = type(value).__name__
     if isinstance(value, str | bytes | Real):
         return f"{shortened(str(value) if isinstance(value, Real) else repr(value[: _LONGEST + 1]))} ({kind})"
@@ -302,7 +301,6 @@ def shortened(text: str) -> str:
 
 
 def _conversion(value: object, wanted: str) -> str:
-    """Return the shortest expression that converts a value to a type; empty if none does."""
     start, expression = _kind_and_name(value)
     ahead, seen = deque([(start, expression)]), {start}
     while ahead:
@@ -317,7 +315,6 @@ def _conversion(value: object, wanted: str) -> str:
 
 
 def _kind_and_name(value: object) -> tuple[str, str]:
-    """Return the type of a value, as `_CALLS` names it, and an expression for the value."""
     if isinstance(value, str | os.PathLike):
         shown = repr(os.fspath(value))
         return "path", shown if len(shown) <= _LONGEST else "path"

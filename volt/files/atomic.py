@@ -245,7 +245,6 @@ def make_folder(path: str | Path, *, parents: bool = True) -> None:
 
 
 def _followed(path: str | Path) -> Destination:
-    """Return the file that writing to a path changes. Raises OSError if the path leads to a folder."""
     place = follow(path)
     if place.status is not None and stat.S_ISDIR(place.status.st_mode):
         raise IsADirectoryError(21, "is a folder")

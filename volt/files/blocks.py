@@ -277,7 +277,7 @@ def _whole_lines(pieces: Iterable[bytes], block_size: int, most: int | None) -> 
 
 
 def _n_line_ends(data: bytes) -> int:
-    """Count line ends, five times as fast as bytes.count()."""
+    # five times as fast as bytes.count()
     return int(np.count_nonzero(np.frombuffer(data, np.uint8) == 0x0A))
 
 

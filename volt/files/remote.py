@@ -244,7 +244,6 @@ def _matching(pattern: str) -> Iterator[str]:
 
 
 def _expression(part: str) -> str:
-    """Return the regular expression of one part of a pattern, with the slash before it."""
     if part == "**":
         return "(?:/[^/]*)*?"
     return "/" + re.sub(r"\(\?s:(.*)\)\\Z", r"\1", fnmatch.translate(part)).replace(".*", "[^/]*")

@@ -43,7 +43,7 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Return a vocabulary of the listed tokens and the merges of another file."""
+    """Return the listed tokens, with the merges of another file."""
     return lists.vocabulary_of(path, rows(path), merges=merges, joined=True)
 
 

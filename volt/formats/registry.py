@@ -255,13 +255,11 @@ def is_own(path: Path) -> bool:
 
 @contextmanager
 def _at_hand(path: str | Path, format: str | None = None) -> Iterator[Path]:
-    """Yield the path of a model's file or folder that can be read several times."""
     with model_at_hand(arguments.path(path), format=format) as copy:
         yield _as_written(_no_pipe(copy))
 
 
 def _format_at(path: Path) -> str:
-    """Return the name of a file's or folder's format, `_VOLT` for a VOLT file. Raises VocabularyError if unknown."""
     head = _head(path)
     if not head and not path.is_dir():
         raise VocabularyError(f"{path}: empty; download or export it again")
@@ -318,7 +316,6 @@ def format_module(name: str, argument: str = "format") -> Format:
 
 
 def _head(path: Path) -> bytes:
-    """Return the first bytes of a file, decompressed; b"" for a folder."""
     try:
         is_folder = path.is_dir()
     except (OSError, ValueError) as error:

@@ -51,7 +51,7 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Return a vocabulary of the listed tokens and the merges of another file."""
+    """Return the listed tokens, with the merges of another file."""
     return vocabulary_of(path, rows(path), merges=merges)
 
 
@@ -180,7 +180,6 @@ def _base(path: Path, merges: Path | None) -> Vocabulary:
 
 
 def _tokens(path: Path, rows: Sequence[ListEntry], base: Vocabulary, *, joined: bool) -> Iterator[tuple[str, int]]:
-    """Yield every listed token with its count, in VOLT's spelling."""
     reserved = set(base.ids) - set(base.tokens)
     reserved |= set(glued(base)) if joined else set()
     known, lines = {*base.made, *reserved}, dict[str, int]()

@@ -279,7 +279,6 @@ def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> It
 
 
 def _note(tokens: Sequence[str], one: str, several: str, rest: str) -> Iterator[str]:
-    """Yield a sentence on added tokens, if there are any."""
     if tokens:
         yield f"The added token{'s' * (len(tokens) > 1)} {_names(tokens)} {several if len(tokens) > 1 else one} {rest}"
 

@@ -142,7 +142,6 @@ class Scheme:
 
 @lru_cache(maxsize=8)  # many schemes are tried with the same user tokens, of which there may be hundreds
 def _any_of(tokens: tuple[str, ...]) -> str:
-    """Return a regex that finds any of the tokens, longer ones first."""
     return "|".join(re.escape(token) for token in sorted(tokens, key=len, reverse=True))
 
 

@@ -81,7 +81,6 @@ def _items(pattern: str) -> Iterator[tuple[str, str]]:
 
 
 def _class_end(pattern: str, start: int) -> int:
-    """Return the end of the class that starts at `start`, which may contain classes."""
     place = start + 1 + pattern.startswith("^", start + 1)
     place += pattern.startswith("]", place)
     while not pattern.startswith("]", place):
@@ -174,7 +173,6 @@ def cut_name(steps: Sequence[Json], *, isolated: Sequence[str] = ()) -> str:
 
 
 def _of_step(step: Json) -> Cut:
-    """Return the cut that a step makes. Raises VocabularyError if VOLT cannot make it."""
     kind = step.get("type")
     if kind in _FIXED:
         return _FIXED[kind]
@@ -255,7 +253,6 @@ def _text(tree: Node) -> str | None:
 
 
 def _literal(character: str) -> str:
-    """Return a character as a pattern spells it."""
     return character if character.isalnum() or not character.isascii() or character in " \n\r\t" else f"\\{character}"
 
 

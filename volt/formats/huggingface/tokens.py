@@ -178,7 +178,6 @@ def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[st
 
 
 def _named(config: Json) -> Iterator[Json]:
-    """Yield the special tokens that a config names, each with its flags."""
     for key, value in config.items():
         listed = {"additional_special_tokens", "extra_special_tokens", "added_tokens_decoder"}
         several = value if key in listed else [value] if key.endswith("_token") else ()

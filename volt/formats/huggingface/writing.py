@@ -135,7 +135,6 @@ def _refuse(vocabulary: Vocabulary) -> None:
 
 
 def _refuse_regex(vocabulary: Vocabulary) -> None:
-    """Raise VocabularyError if the installed library cannot read the regex that cuts words."""
     try:
         from tokenizers import Regex
     except ImportError:

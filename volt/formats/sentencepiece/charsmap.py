@@ -105,7 +105,6 @@ def check(table: bytes) -> None:
 
 
 def _parts(table: bytes) -> tuple[Units, bytes]:
-    """Return the trie and the replacements. Raises VocabularyError if the trie's size in front is impossible."""
     size = int.from_bytes(table[:_SIZE], "little")
     if not table:
         return np.zeros(0, np.uint32), b""
@@ -115,6 +114,5 @@ def _parts(table: bytes) -> tuple[Units, bytes]:
 
 
 def _bases(units: Units) -> NDArray[np.int64]:
-    """Return the base of each node's children: the child for a byte is at `base ^ byte`."""
     offsets = (units >> 10 & _MOST_UNITS - 1).astype(np.int64)
     return np.arange(len(units)) ^ offsets << np.where(units & _WIDE, 8, 0)

@@ -114,7 +114,7 @@ def _is_run(piece: str) -> bool:
 
 
 def _inner(piece: str) -> Iterator[str]:
-    """Yield the substrings of a piece that are shorter than it and have two characters or more."""
+    """Yield the shorter substrings of two characters or more."""
     for start, end in combinations(range(len(piece) + 1), 2):
         if 1 < end - start < len(piece):
             yield piece[start:end]

@@ -139,13 +139,12 @@ def spelled(piece: str, vocabulary: Vocabulary) -> str:
 
 
 def _filler(number: int, vocabulary: Vocabulary, name: str = "unused") -> str:
-    """Return a placeholder for an unused id, or for a role: a spelling that no piece has."""
+    """Return a placeholder that no piece is spelled like."""
     names = (f"<{name}_{number}{'_' * n}>" for n in count())
     return next(name for name in names if name not in vocabulary.ids)
 
 
 def _scores(merges: Sequence[tuple[str, str]]) -> dict[str, float]:
-    """Return the score of each string that merges make."""
     return {left + right: -float(rank) for rank, (left, right) in reversed(list(enumerate(merges)))}
 
 

@@ -76,7 +76,6 @@ def _peer(
     name: str, pattern: str, ranks: Mapping[bytes, int], special_ids: dict[str, int], special: SpecialTokens,
     shares_ids: bool,
 ) -> Peer:  # fmt: skip
-    """Load these ranks and special tokens in the library; only user tokens are found in text."""
     with needs("tiktoken"):
         import tiktoken
     names, allowed = {number: token for token, number in special_ids.items()}, set(special.user)

@@ -124,7 +124,6 @@ def drops_text(pretokenizer: PreTokenizer) -> bool:
 
 
 def _cut_notes(tokens: Sequence[bytes], pattern: str, pretokenizer: PreTokenizer) -> Iterator[str]:
-    """Yield a warning if the pattern does not seem to be the right one."""
     some = tokens[:: max(1, len(tokens) // _N_TRIED)]
     cut = cut_tokens(some, pretokenizer.splits or NAMED["gpt2"])
     if len(cut) > MOST_CUT * len(some):

@@ -88,7 +88,6 @@ def _entry(data: Json, name: str, kind: type) -> Any:
 
 
 def _token(rank: int, row: Any) -> bytes:
-    """Return the bytes of a row of `vocab`."""
     try:
         if (token := bytes_of(row["token_bytes"].encode())) and row["rank"] == rank:
             return token

@@ -159,7 +159,6 @@ def _parse_escape(cursor: PatternReader) -> CharacterSet:
 
 
 def _parse_property(cursor: PatternReader, start: int) -> CharacterSet:
-    r"""Read a property of Unicode: \p{Lu}, \pL, \P{L}, \p{^L}, \p{Han}."""
     from polars.exceptions import ComputeError
 
     result = cursor.take_match(_PROPERTY)
