@@ -168,7 +168,7 @@ def read_range(
     part: FileRange, *, block_size: int = BLOCK_SIZE, errors: Errors = "strict", max_line: int | None = MAX_LINE,
     first_line: int = _UNKNOWN,
 ) -> Iterator[Block]:  # fmt: skip
-    """Yield the blocks of a range as `read_blocks` does. first_line: its number, for errors; see `numbered`"""
+    """Yield the blocks of a range as `read_blocks` does. first_line: the first line's number; see `numbered`"""
     file, longest = Descriptor(part.path), (max_line or part.size) + len(BYTE_ORDER_MARK)
     refuse_binary(part.path, file.read_some(0, min(HEAD_SIZE, part.size)))
     pieces = _pieces(file, part, min(part.size, part.stop + longest), block_size)

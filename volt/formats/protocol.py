@@ -95,7 +95,7 @@ class Peer:
 class MergeList:
     """Merges by rank, and how their strings are written.
 
-    spells_bytes: whether their characters stand for bytes, so that the counts must be of bytes, too
+    spells_bytes: whether their characters stand for bytes, so that only word counts over bytes fit them
     notes: a sentence for each assumption about the file
     """
 

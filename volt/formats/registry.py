@@ -191,7 +191,7 @@ def read_vocabulary(
     pattern: the pattern that cuts text into words, for formats that do not name it: a published pattern, such as
         cl100k, or a regular expression
     special: further tokens found in text and never split: a list, or a dict with ids, {"<|end|>": 100257}
-    unk, bos, eos, pad: the token with this role, or a dict of it and its id; if a line spells it, that stays text
+    unk, bos, eos, pad: the token with this role, or a dict of it and its id; a line that spells it stays text
     Raises VocabularyError, with file and line, if the file is damaged or in an unknown format.
     Raises ConfigError for a pattern if the file names its own, or for an id that another token has.
 

@@ -144,7 +144,7 @@ files_read = files_written
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """Read codes at PATH and the vocabulary at PATH.vocab, if it exists; or a vocabulary at PATH and codes at `merges`.
 
-    Without a vocabulary, the tokens are all characters in merges and all results. If every count is 1, there are none.
+    Without a vocabulary, the tokens are all characters in merges and all results. If all counts are 1, none are kept.
     """
     codes, listing = (path, _beside(path)) if merges is None else (merges, path)
     try:

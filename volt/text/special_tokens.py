@@ -154,7 +154,7 @@ def _hidden(user: tuple[str, ...]) -> dict[str, str]:
 
 MARK = chr(LAST_HIDDEN)
 _HIDDEN = re.compile(f"[{chr(FIRST_HIDDEN)}-{MARK}]")
-_HIDDEN_START = chr(FIRST_HIDDEN).encode()[:2]  # all of them start so in UTF-8, and so do U+10FFFE and U+10FFFF
+_HIDDEN_START = chr(FIRST_HIDDEN).encode()[:2]  # the start of each in UTF-8, and of U+10FFFE and U+10FFFF
 _OTHERS = range(0x100000, FIRST_HIDDEN), range(0xF0000, 0xFFFFE)  # the private characters that serve as placeholders
 _NONE_LEFT = 0xFFFD  # the placeholder if all others are taken
 _LEADS = ALPHABET[0xF4], ALPHABET[0xF3]  # the first byte of every placeholder, in GPT-2's alphabet

@@ -140,7 +140,7 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def text_of(vocabulary: Any) -> str:
-    """Return the text of a Vocabulary's file. Raises VocabularyError if it could not be read back."""
+    """Return the text of a Vocabulary's file. Raises VocabularyError if the file could not be read back."""
     provenance = json_of(vocabulary.provenance, "provenance")
     special, is_plain, counts = vocabulary.special, vocabulary.is_plain, vocabulary.counts
     tokens = {role: getattr(special, role) for role in ROLES} | {"user": list(special.user)}

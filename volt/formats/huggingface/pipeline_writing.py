@@ -244,5 +244,5 @@ def split_step(pattern: str, behavior: str, *, invert: bool = False) -> Json:
 
 
 def metaspace_step(scheme: str, *, split: bool) -> Json:
-    """Return a step that writes spaces as "▁". scheme: "always" adds a first "▁", or "never";  split: cuts at "▁"."""
+    """Return a step that writes spaces as "▁". scheme: whether "▁" is put first;  split: whether it cuts at "▁"."""
     return {"type": "Metaspace", "replacement": PREFIX, "prepend_scheme": scheme, "split": split}

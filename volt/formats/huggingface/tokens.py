@@ -72,7 +72,7 @@ def model_vocab(model: Json) -> dict[str, int]:
 
 
 def checked_ids(vocab: Json, name: str) -> dict[str, int]:
-    """Return the ids in rising order. Raises VocabularyError if one is invalid or repeats. name: `vocab` in errors"""
+    """Return the ids in rising order. Raises VocabularyError if one is invalid or repeats. name: for errors"""
     of_id = dict[int, str]()
     for token, number in vocab.items():
         if type(number) is not int or number < 0:

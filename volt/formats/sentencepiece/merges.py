@@ -25,7 +25,7 @@ class ImpliedMerges:
     """The merges that a model's pieces imply.
 
     dropped: pieces that no two other pieces spell
-    clash: two pieces of which sentencepiece joins the left one first, for their scores, but ranks cannot; usually None
+    clash: two pieces whose scores make sentencepiece join the left one first, which ranks cannot; usually None
     """
 
     merges: tuple[tuple[str, str], ...]

@@ -85,8 +85,8 @@ def choose(path: Path, data: bytes, ranks: Iterable[bytes], pattern: str | None)
     if is_alone and n_gpt2 <= MOST_CUT * len(tokens):
         fit = f"which splits {n_gpt2:,} of the file's {len(tokens):,} tokens"
         also = f", as do {', '.join(others)}" if others else ""
-        note = f"The file names no pattern: VOLT splits text by GPT-2's, {fit}{also}. If this is not the publisher's, "
-        return SplitChoice(PreTokenizer("bytes"), "assumed", (f"{note}give the name or regex of that.",))
+        note = f"The file names no pattern: VOLT splits text by GPT-2's, {fit}{also}. If the publisher names another, "
+        return SplitChoice(PreTokenizer("bytes"), "assumed", (f"{note}give its name or regex as the pattern.",))
     hints = ", ".join(f"{name} {n_cuts[name]:,}" for name in sorted(n_cuts, key=n_cuts.__getitem__)[:_N_HINTS])
     fit = "several patterns fit"
     if cut := cut_tokens(tokens, NAMED["gpt2"]):
@@ -105,7 +105,7 @@ def _given(tokens: Sequence[bytes], pattern: str, known: tuple[str, str] | None)
     if known is None:
         notes += _cut_notes(tokens, pattern, pretokenizer)
     elif len(splits) > 1 or not any(cut_alike(splits[0], NAMED[name][0]) for name in _ALIKE.get(known[1], known[1:])):
-        notes.append(f"The file is {known[0]}, known by its SHA-256, whose pattern is {known[1]}: ids will differ.")
+        notes.append(f"The file is {known[0]}, known by its SHA-256, whose pattern is {known[1]}: ids differ.")
     if drops_text(pretokenizer):
         notes.append(f"The pattern {pattern} may leave some text unmatched, which tiktoken drops, and so does VOLT.")
         pretokenizer = PreTokenizer(of_matches(pretokenizer.name))

@@ -1,7 +1,7 @@
 """The tree of a pattern → an automaton that finds the match which a backtracking engine chooses.
 
 A state is a list of places in the program, the preferred one first (Pike's threads, determinised). If a place accepts,
-the less preferred places after it are dropped; those before it may still match. So the last match noted is chosen.
+the less preferred places after it are dropped; those before it may still match. So the last match found is chosen.
 
     program     CharStep: consume a character of a set, or look ahead at it;  Fork: to one of several places;  Accept
     moves       (n_states, n_columns) int32, by state and the class of the next character, or the end of the text:

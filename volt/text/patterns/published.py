@@ -160,7 +160,7 @@ def splits_of(name: str) -> tuple[Split, ...]:
         return tuple(Split(row) if isinstance(row, str) else Split(**row) for row in rows)
     except (ValueError, RecursionError, TypeError):
         raise ConfigError(
-            f"pre-tokenizer {quoted(name, 200)}: a JSON list of patterns must follow {_SEVERAL} as in "
+            f"pre-tokenizer {quoted(name, 200)}: a JSON list of patterns must follow {_SEVERAL!r}, as in "
             f'{_SEVERAL}["\\\\p{{N}}{{1,3}}", {{"pattern": "\\\\p{{L}}+", "from_end": true}}]'
         ) from None
 

@@ -12,7 +12,7 @@ matches only at the end of the text; "{2,3}+" is possessive, as in tiktoken's en
 >>> parse("b|(?>c)")
 Traceback (most recent call last):
     ...
-volt.errors.ConfigError: pattern 'b|(?>c)', character 3: an atomic group is not supported; write it as in [a-z]++
+volt.errors.ConfigError: pattern 'b|(?>c)', character 3: an atomic group is not supported; write a possessive [a-z]++
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ _REFUSED_ESCAPES = {
 _REFUSED = {  # a start of the rest of the pattern → the fault and the remedy
     "(?<=": ("look-behind", "use two splits, or put the text before it into the match"),
     "(?<!": ("look-behind", "use two splits, or put the text before it into the match"),
-    "(?>": ("an atomic group", "write it as in [a-z]++"),
+    "(?>": ("an atomic group", "write a possessive [a-z]++"),
     "(?#": ("a comment", "take it out"),
     "(?P": ("a named group", "write (?:...)"),
     "(?<": ("a named group", "write (?:...)"),

@@ -166,7 +166,7 @@ class WordCutter:
     reads_marks: bool  # whether a "▁" of the text is read as a space
     # whether private characters stand for user tokens: each is a word then, and ends the text around it
     isolates: bool = True
-    parts_users: bool = False  # whether they also do so if text between matches is dropped
+    parts_users: bool = False  # whether user tokens split text also if text between matches is dropped
 
     @classmethod
     def of(
