@@ -100,7 +100,7 @@ FILES = {
     "start": (
         "metaspace",
         {},
-        "may precede text after a user token .* there; here, it may precede the token at a line's start",
+        "may precede text after a user token .* there; here it may precede the token at a line start",
     ),
     "orphan": (
         "whitespace",

@@ -273,7 +273,7 @@ def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> It
     if vocabulary.marker == "suffix" and SUFFIX in vocabulary.ids:
         yield f"User tokens ({names}) cut words there: text before them ends in '</w>', but no lone '</w>' follows."
     if vocabulary.pretokenizer.dummy_prefix:
-        yield f"'▁' may precede text after a user token ({names}) there; here, it may precede the token at a line's start."
+        yield f"'▁' may precede text after a user token ({names}) there; here it may precede the token at a line start."
     if vocabulary.pretokenizer.name.startswith("regex:"):
         yield f"Text is cut at user tokens ({names}) before it is cut into words there, and afterwards here."
 
