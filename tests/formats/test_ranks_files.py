@@ -119,7 +119,7 @@ def test_a_pattern_is_asked_for(tmp_path: Path) -> None:
         read_vocabulary(path)
     found = read_vocabulary(path, pattern="cl100k")
     assert found.pretokenizer == PreTokenizer.of_pattern("cl100k", level="bytes")
-    assert "cuts" in read_vocabulary(path, pattern="gpt2").provenance["lost"][0]
+    assert "splits" in read_vocabulary(path, pattern="gpt2").provenance["lost"][0]
     with pytest.raises(ConfigError, match="no pattern is called"):
         read_vocabulary(path, pattern="cl200k")
     many = [

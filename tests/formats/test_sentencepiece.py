@@ -298,7 +298,7 @@ def test_an_unknown_run_is_one_in_the_library(tmp_path):
         ({"merges": (), "tokens": ("lo",), "whole_words": True}, "does not look words up"),
         ({"pretokenizer": PreTokenizer("metaspace")}, "the marker none"),
         ({"pretokenizer": PreTokenizer("gpt2"), "marker": "none"}, "metaspace and the marker none"),
-        ({"special": SpecialTokens(user=("a▁b",))}, "another spelling"),
+        ({"special": SpecialTokens(user=("a▁b",))}, "rename it"),
         ({"merges": (("<", "s"), ("<s", ">")), "tokens": ("<",)}, "rename the special token"),
         ({"merges": (), "tokens": ("\0",)}, r"U\+0000"),
     ],

@@ -138,7 +138,7 @@ def test_closing_keeps_counts_with_their_tokens():
 def test_scaffolding_spelled_like_a_special_token_is_refused():
     """It cannot be kept as a token beside it; the error names it."""
     vocabulary = Vocabulary((("<", "u"), ("<u", ">")), ("<", "u", ">"), special=SpecialTokens(user=("<u>",)))
-    with pytest.raises(VocabularyError, match=r"scaffolding '<u>' is spelled like a special token"):
+    with pytest.raises(VocabularyError, match=r"'<u>', made by merges, is a special token"):
         vocabulary.closed()
 
 
@@ -308,7 +308,7 @@ def test_what_is_exported_is_imported(tmp_path):
     format_.write(vocabulary, tmp_path / "r")
     assert format_.read(tmp_path / "r").tokens == vocabulary.tokens
     merges, tokens = (*vocabulary.merges, ("x", "!")), (*vocabulary.tokens, "x!")
-    with pytest.raises(VocabularyError, match=r"cuts 1 of the tokens, such as 'x!'.*remove"):
+    with pytest.raises(VocabularyError, match=r"splits 1 of the tokens, such as 'x!'.*remove"):
         format_.write(replace(vocabulary, merges=merges, tokens=tokens), tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
