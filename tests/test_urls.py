@@ -64,7 +64,7 @@ def test_spellings_of_one_url_are_the_same():
 @pytest.mark.parametrize("url", ["ftp://host/a.txt", "gopher://host/*.txt"])
 def test_schemes_that_are_not_read_are_reported(url: str) -> None:
     """Not as a file that is missing."""
-    with pytest.raises(CorpusError, match=r"(ftp|gopher):// is not read; copy it, or give one of s3, gs, hf"):
+    with pytest.raises(CorpusError, match=r"(ftp|gopher):// is not supported; copy it, or use one of s3, gs, hf"):
         expand(url)
 
 

@@ -73,7 +73,7 @@ _import, __dir__, __all__ = lazy(
 
 
 def __getattr__(name: str) -> Any:
-    """Return a public name, or `__version__`."""
+    """Return the public object called `name`, or the package's version."""
     if name != "__version__":
         return _import(name)
     from importlib.metadata import version

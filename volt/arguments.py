@@ -1,7 +1,6 @@
-"""Validate the arguments of public functions; an error says what was passed and what to do next.
+"""Validate arguments of public functions: return the value, or raise an error that says what to pass instead.
 
-A value of the wrong type raises `ArgumentError`, which is also a TypeError. Each function checks its own ranges and
-names.
+A value of the wrong type raises `ArgumentError`, which is also a TypeError.
 
 >>> whole(7, "n_merges"), whole(1e4, "n_merges")
 (7, 10000)
@@ -30,7 +29,7 @@ from volt.urls import plain_path
 T = TypeVar("T")
 _LONGEST = 40  # characters of a text that an error shows
 
-# Type of a value → type that a call on it returns → that call.
+# Type of a value → another type → the expression that converts the value, {}, to that type.
 _CALLS: Mapping[str, Mapping[str, str]] = {
     "path": {"WordCounts": "volt.count_words({})", "Vocabulary": "volt.read_vocabulary({})"},
     "Mapping": {"WordCounts": "volt.WordCounts.from_pairs({})"},
@@ -41,19 +40,19 @@ _CALLS: Mapping[str, Mapping[str, str]] = {
     "Vocabulary": {"Encoder": "volt.Encoder({})"},
     "Encoder": {"Vocabulary": "{}.vocabulary"},
 }
-_NAMES = {"Mapping": "counts", "WordCounts": "counts", "SearchResult": "result"}  # type → name of a variable of it
+_NAMES = {"Mapping": "counts", "WordCounts": "counts", "SearchResult": "result"}  # type → usual name of a variable
 _MAKERS = {
-    "WordCounts": "what volt.count_words returns",
-    "Candidates": "what volt.learn_bpe returns",
+    "WordCounts": "the result of volt.count_words",
+    "Candidates": "the result of volt.learn_bpe",
     "Encoder": "a volt.Encoder",
-    "Vocabulary": "a vocabulary, a path of one or what volt.search returns",
+    "Vocabulary": "a vocabulary, the path of a vocabulary file, or the result of volt.search",
     "Stream": "a volt.Stream",
-    "SpecialTokens": "volt.SpecialTokens(user=('<url>',)), say",
+    "SpecialTokens": "special tokens, such as volt.SpecialTokens(user=('<url>',))",
 }
 
 
 def refusal(value: object, name: str, remedy: str) -> ArgumentError:
-    """Return the error for a value of the wrong kind.
+    """Return the error for a value of the wrong type.
 
     >>> refusal(None, "path", "give the path of a file")
     ArgumentError('path is None; give the path of a file')
@@ -62,10 +61,10 @@ def refusal(value: object, name: str, remedy: str) -> ArgumentError:
 
 
 def instance(value: Any, kind: type[T], name: str, *, call: str = "{}", remedy: str = "") -> T:
-    """Return the value if it is of this kind; otherwise raise an error with the expression that converts it.
+    """Return the value if its type is `kind`; otherwise raise an error with an expression that converts it.
 
     call: the call that the argument belongs to, with {} for the argument
-    remedy: the advice if no expression converts it; by default, how to make such an object
+    remedy: the advice if no expression converts the value; by default, how to make a `kind`
 
     >>> class WordCounts: pass
     >>> class Candidates: pass
@@ -100,7 +99,7 @@ def whole(
     """Return a whole number: an int, an integer of numpy, or a float without a fraction, but not a bool.
 
     low, high: inclusive limits; a number outside them raises `kind`
-    remedy: the advice for other values
+    remedy: the advice if the value is not a whole number
     """
     if type(value) is not int:
         value = _as_int(value, name, remedy)
@@ -121,7 +120,7 @@ def _as_int(value: Any, name: str, remedy: str) -> int:
 
 
 def wholes(values: Any, name: str) -> list[int]:
-    """Return the items of a list, an array or any other iterable, which are whole numbers.
+    """Return the whole numbers in a list, an array or any other iterable.
 
     >>> wholes((1, 2.0), "sizes")
     [1, 2]
@@ -133,7 +132,7 @@ def wholes(values: Any, name: str) -> list[int]:
 
 
 def number(value: Any, name: str) -> float:
-    """Return a number, but not a bool, as a float; infinity if it is beyond floats. NaN is returned as it is.
+    """Return a number, but not a bool, as a float; infinity if it exceeds all floats. NaN is allowed.
 
     >>> number("0.5", "temperature")
     Traceback (most recent call last):
@@ -149,7 +148,7 @@ def number(value: Any, name: str) -> float:
 
 
 def text(value: Any, name: str, *, remedy: str = "give a str") -> str:
-    """Return a text. remedy: the advice for other values; for bytes, it is to decode them.
+    """Return a text. remedy: the advice for other values, except bytes, for which it is to decode them
 
     >>> text(b"low", "line", remedy="give one line")
     Traceback (most recent call last):
@@ -163,18 +162,18 @@ def text(value: Any, name: str, *, remedy: str = "give a str") -> str:
 
 
 def storable(value: Any, name: str) -> str:
-    """Return a text without lone surrogates, which UTF-8 cannot encode.
+    """Return a text. Raises ConfigError if it contains a lone surrogate, which UTF-8 cannot encode.
 
     >>> storable("a\\udc00", "pattern")
     Traceback (most recent call last):
         ...
-    volt.errors.ConfigError: pattern contains the lone surrogate U+DC00, which UTF-8 lacks; remove it
+    volt.errors.ConfigError: pattern contains the lone surrogate U+DC00, which UTF-8 cannot encode; remove it
     """
     try:
         text(value, name).encode()
     except UnicodeEncodeError as error:
         code = f"U+{ord(value[error.start]):04X}"
-        raise ConfigError(f"{name} contains the lone surrogate {code}, which UTF-8 lacks; remove it") from None
+        raise ConfigError(f"{name} contains the lone surrogate {code}, which UTF-8 cannot encode; remove it") from None
     return str(value)
 
 
@@ -192,7 +191,7 @@ def flag(value: Any, name: str) -> bool:
 
 
 def choice(value: Any, name: str, choices: Collection[str]) -> Any:
-    """Return one of these names.
+    """Return the value if it is one of `choices`.
 
     >>> choice("suffix", "marker", ("suffix", "prefix"))
     'suffix'
@@ -203,7 +202,7 @@ def choice(value: Any, name: str, choices: Collection[str]) -> Any:
 
 
 def path(value: Any, name: str = "path", *, remedy: str = "give the path of a file") -> str:
-    """Return a path as a str, and a `file:` URL as a path.
+    """Return a path, or the path that a `file:` URL stands for, as a str.
 
     >>> path("file:///tmp/a.txt")
     '/tmp/a.txt'
@@ -225,7 +224,7 @@ def several(values: Any, name: str, *, one: str = "", remedy: str = "") -> list[
     """Return the items of an iterable that is not a text, a file, a mapping or a table.
 
     one: the advice for a single text
-    remedy: the advice for other values
+    remedy: the advice for other values that are not accepted
 
     >>> several("low", "lines", one="did you mean encode(line)?")
     Traceback (most recent call last):
@@ -272,7 +271,7 @@ def function(value: Any, name: str) -> Callable[..., Any] | None:
 
 
 def parse_bytes(value: int | str, name: str, *, such_as: str = "1000, 64M or 1G") -> int:
-    """Parse a size such as 64M into bytes. Raises ConfigError for an invalid size, with `such_as` as examples.
+    """Parse a size such as 64M into bytes. Raises ConfigError if it is invalid. such_as: valid examples, for the error
 
     >>> parse_bytes("64M", "memory")
     67108864
@@ -285,7 +284,6 @@ def parse_bytes(value: int | str, name: str, *, such_as: str = "1000, 64M or 1G"
 
 
 def _shown(value: object) -> str:
-    """Return a short value and its type, as an error shows them."""
     kind = type(value).__name__
     if isinstance(value, str | bytes | Real):
         return f"{shortened(str(value) if isinstance(value, Real) else repr(value[: _LONGEST + 1]))} ({kind})"
@@ -303,7 +301,6 @@ def shortened(text: str) -> str:
 
 
 def _conversion(value: object, wanted: str) -> str:
-    """Return the shortest expression that converts a value to a type; empty if none does."""
     start, expression = _kind_and_name(value)
     ahead, seen = deque([(start, expression)]), {start}
     while ahead:
@@ -318,7 +315,6 @@ def _conversion(value: object, wanted: str) -> str:
 
 
 def _kind_and_name(value: object) -> tuple[str, str]:
-    """Return the type of a value, and the name of a variable that would hold it."""
     if isinstance(value, str | os.PathLike):
         shown = repr(os.fspath(value))
         return "path", shown if len(shown) <= _LONGEST else "path"
@@ -330,13 +326,13 @@ MAX_LINE = 64 << 20  # bytes
 
 
 def parse_max_line(text: str, name: str = "max_line") -> int | None:
-    """Parse a limit such as 1000 or 64M; "none" and 0 stand for no limit. Raises ConfigError. name: the option's"""
+    """Parse a limit such as 1000 or 64M; "none" and 0 mean no limit. Raises ConfigError. name: the option in errors"""
     if text.strip().lower() == "none":
         return None
     return checked_max_line(parse_bytes(text, name, such_as="1000, 64M or 1G, or none for no limit"))
 
 
 def checked_max_line(most: int | None) -> int | None:
-    """Return the limit, None for 0. Raises ConfigError unless it is a number from 0."""
+    """Return a limit in bytes, or None if it is 0 or None. Raises ConfigError if it is negative or not whole."""
     remedy = "give bytes, 1 or more, or None for no limit"
     return None if most is None else whole(most, "max_line", low=0, remedy=remedy) or None

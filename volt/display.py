@@ -7,8 +7,8 @@ on both. All text is escaped.
 ('1 token', '1,200 tokens', '2 entropies')
 
 In a terminal, text breaks between words or between the parts that the caller passes. A table that is too wide is split;
-each part repeats the first column. With `soft_wrap` (a file or a pipe), a labelled text is one line. Print with
-`crop=False`; otherwise rich cuts lines at the terminal's width.
+each part repeats the first column. With rich's `soft_wrap`, for files and pipes, a labelled text is one line. Print
+with `crop=False`; otherwise rich cuts lines at the terminal's width.
 
 >>> print(wrapped("no such file: a/long/path/of/a/file; check it", 20))
 no such file:
@@ -35,7 +35,7 @@ MIN_PROSE = 24  # least width of a column of text, unless its cells are shorter
 
 
 def packed(parts: Iterable[str], room: int, *, gap: str = " ") -> list[str]:
-    """Return parts joined to lines of at most `room` columns; a wider part has its own line.
+    """Join parts into lines of at most `room` columns; a wider part has its own line.
 
     >>> packed(["a</w> 12", "the</w> 1,234", "of</w> 7"], 24, gap="  ")
     ['a</w> 12  the</w> 1,234', 'of</w> 7']
@@ -52,12 +52,12 @@ def packed(parts: Iterable[str], room: int, *, gap: str = " ") -> list[str]:
 
 
 def wrapped(text: str, room: int) -> str:
-    """Return a text with line breaks between words, at single spaces."""
+    """Break a text at spaces into lines of at most `room` columns."""
     return "\n".join(line for message in text.split("\n") for line in packed(message.split(" "), room))
 
 
 def at_bars(signature: str) -> list[str]:
-    """Return the parts of a signature, which are joined without a gap.
+    """Split a signature after each bar "|".
 
     >>> at_bars("volt|norm:none|pre:gpt2")
     ['volt|', 'norm:none|', 'pre:gpt2']
@@ -100,7 +100,7 @@ class Grid:
     rows: texts of each row
     numbers: indices of columns of numbers, which are aligned to the right and never broken
     strong: index of the highlighted row, if any
-    spare: indices of columns that a narrow terminal omits, in this order; a line below names them
+    spare: indices of columns that a narrow terminal omits, in this order; a line below the table names them
     """
 
     heads: Sequence[str]
@@ -199,7 +199,7 @@ def column_parts(widths: Sequence[int], room: int) -> list[list[int]]:
 
 
 _WIDTH, _HEIGHT, _MARGIN = 480, 160, 34
-_COLOR = "#3f7fd0"  # 3:1 on white and on black
+_COLOR = "#3f7fd0"  # a contrast of 3:1 with white and with black
 
 
 def escape(text: str) -> str:
@@ -212,12 +212,12 @@ def escape(text: str) -> str:
 
 
 def counted(n: int, one: str, many: str = "") -> str:
-    """Return a number of things."""
+    """Return a number and its noun, singular or plural."""
     return f"{n:,} {one if n == 1 else many or f'{one}s'}"
 
 
 def html_page(title: str, *parts: str) -> str:
-    """Return the HTML of an object in a notebook: a bold title above parts that are HTML."""
+    """Return an object's HTML for a notebook: a bold title, then the parts, which are HTML already."""
     return f'<div style="max-width: 60em"><p><b>{escape(title)}</b></p>{"".join(parts)}</div>'
 
 
@@ -233,7 +233,7 @@ def html_note(text: str) -> str:
 def html_table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, strong: int = -1) -> str:
     """Return a table as HTML; whole numbers are aligned to the right, with commas.
 
-    heads: headings of the columns; none for a table without headings
+    heads: headings of the columns; may be empty
     strong: index of a row in bold
 
     >>> html_table([], [["<s>"]])

@@ -1,9 +1,9 @@
 """The errors that VOLT raises on purpose. Each says what is wrong, where, and what to do.
 
-Messages that several modules use are written here, so that they read alike everywhere.
+Messages that several modules use are defined here, so that their wording is the same everywhere.
 
-A message that would end with an argument and its value omits them. The error carries them as its `hint`, because Python
-and the command line spell them differently.
+If the remedy is an argument with a value, the message ends before it, and the error stores it as its `hint`, because
+Python and the command line spell arguments differently.
 
 >>> raise CorpusError("train.de:17: invalid UTF-8 byte 0xff; convert the file or pass", hint={"errors": "replace"})
 Traceback (most recent call last):
@@ -19,14 +19,15 @@ from typing import TypeVar
 
 from volt.urls import bare, without_secrets
 
-MOST_SHOWN = 60  # characters of a token, a line or a name in a message
-_LONGEST, _TAIL = 2000, 500  # characters of a line of a message, and of its end
+MOST_SHOWN = 60  # characters that a message shows of a token, a line or a name
+_LONGEST, _TAIL = 2000, 500  # limit of a message's line in characters; characters kept from the end of a longer line
 _MOST_LINES = 500
 
 
 def visible(text: str) -> str:
-    """Return a text with invisible characters as escapes: control characters, changes of direction, line ends, and
-    bytes of a file name that are not UTF-8.
+    """Return a text with its unprintable characters escaped.
+
+    These include control characters, changes of direction, line ends, and bytes of a file name that are not UTF-8.
 
     >>> print(visible("a\\x1b[2J\\u202e\\n\\udcff"))
     a\\x1b[2J\\u202e\\n\\xff
@@ -37,7 +38,7 @@ def visible(text: str) -> str:
 def _visible_character(character: str) -> str:
     if character.isprintable():
         return character
-    if "\udc80" <= character <= "\udcff":  # how Python holds a byte of a file name that is not UTF-8
+    if "\udc80" <= character <= "\udcff":  # Python's stand-in for a byte of a file name that is not UTF-8
         return f"\\x{ord(character) - 0xDC00:02x}"
     return character.encode("unicode_escape").decode()
 
@@ -53,7 +54,7 @@ def shown(text: object, most: int = MOST_SHOWN) -> str:
 
 
 def quoted(text: str, most: int = MOST_SHOWN) -> str:
-    """Return the same in quotation marks, as Python writes strings.
+    """Return a text in quotation marks, as Python writes strings, cut after `most` characters.
 
     >>> print(quoted("low\\x1b"), quoted("l" * 1_000_000, 3))
     'low\\x1b' 'lll'… (1,000,000 characters)
@@ -66,8 +67,7 @@ def _rest(text: str, most: int) -> str:
 
 
 def shown_path(path: object) -> str:
-    """Return the name of a file for people; whole, unless it is longer than a file system takes. A URL loses its
-    secrets.
+    """Return a path in printable form, cut only if it is longer than file systems allow; a URL without its secrets.
 
     >>> print(shown_path("a\\nb.txt"), shown_path("https://me:secret@host/a.txt"))
     a\\nb.txt https://host/a.txt
@@ -76,8 +76,7 @@ def shown_path(path: object) -> str:
 
 
 def bounded(message: str) -> str:
-    """Return a message that is safe to print: `visible` lines, no secrets in URLs, and a very long line without its
-    middle.
+    """Return a message that is safe to print: escaped, without secrets in URLs, and very long lines cut in the middle.
 
     >>> bounded("a\\x1bb\\nc"), len(bounded("x" * 1_000_000)) < 2_100
     ('a\\\\x1bb\\nc', True)
@@ -99,7 +98,7 @@ Kind = TypeVar("Kind", bound="VoltError")
 
 
 def as_argument(name: str, value: object) -> str:
-    """Return an argument of Python.
+    """Return an argument and its value as Python spells them.
 
     >>> as_argument("errors", "replace")
     "errors='replace'"
@@ -108,10 +107,10 @@ def as_argument(name: str, value: object) -> str:
 
 
 class VoltError(Exception):
-    """Base class: the command line prints its text and exits with status 1.
+    """Base class of VOLT's errors: the command line prints the text and exits with status 1.
 
-    message: made fit to be printed, whatever it quotes (see `bounded`); ends before the hint, as "; pass" does
-    hint: arguments, each of which solves the problem, with their values
+    message: the text before the hint, which may end in "; pass"; `bounded` makes it safe to print
+    hint: argument → value; each of these arguments solves the problem
     """
 
     def __init__(self, message: str = "", *, hint: Mapping[str, object] | None = None) -> None:
@@ -121,7 +120,7 @@ class VoltError(Exception):
     def text(self, spelled: Callable[[str, object], str]) -> str:
         """Return the message with its hint.
 
-        spelled: returns an argument and its value as the reader writes them
+        spelled: argument, value → how the reader writes them
 
         >>> VoltError("too long; pass", hint={"max_line": None}).text(lambda name, value: f"{name}: {value}")
         'too long; pass max_line: None'
@@ -131,8 +130,7 @@ class VoltError(Exception):
     def reworded(self, message: str, kind: type[Kind] | None = None) -> VoltError:
         """Return an error with another message and this error's hint.
 
-        message: replaces the message
-        kind: class of the new error; by default, this error's
+        kind: class of the new error; by default, this error's class
 
         >>> VoltError("too long; pass", hint={"max_line": 9}).reworded("a.txt: too long; pass", CorpusError)
         CorpusError('a.txt: too long; pass max_line=9')
@@ -145,7 +143,7 @@ class ConfigError(VoltError):
 
 
 class ArgumentError(ConfigError, TypeError):
-    """An argument is of a type that cannot be meant; the text names the next step."""
+    """An argument has a type that is not accepted; the message says what to pass instead."""
 
 
 class CorpusError(VoltError):
@@ -153,7 +151,7 @@ class CorpusError(VoltError):
 
 
 class CandidateError(VoltError):
-    """A list of merges cannot be used, or a size lies outside what it offers."""
+    """A list of merges cannot be used, or does not allow a requested size."""
 
 
 class CriterionError(VoltError):
@@ -165,9 +163,9 @@ class TransportError(VoltError):
 
 
 class VocabularyError(VoltError):
-    """A vocabulary file or object is not VOLT's, is damaged or inconsistent.
+    """A vocabulary, or the file to read it from, is damaged, inconsistent or in an unknown format.
 
-    place: the list and index of a bad entry; fault: the message without it
+    place: the list and index of a bad entry; the attribute `fault` is the message without that place
     """
 
     def __init__(
@@ -178,7 +176,7 @@ class VocabularyError(VoltError):
 
 
 class StreamError(VoltError):
-    """A stream cannot be opened, continued or computed: a source, transform, state or worker is at fault."""
+    """A stream cannot be opened, resumed or computed because of a source, transform, state or worker."""
 
 
 class MissingLibraryError(VoltError):
@@ -186,11 +184,11 @@ class MissingLibraryError(VoltError):
 
 
 class OutputError(VoltError):
-    """A file cannot be written; what was there before is untouched."""
+    """A file or folder cannot be written; the message says if nothing was changed."""
 
 
 def unreadable(path: object, error: OSError | ValueError, *, kind: type[Kind], remedy: str = "") -> Kind:
-    """Return the error, of this kind, for a file that cannot be read. remedy: replaces the usual one.
+    """Return an error of class `kind` for a file that cannot be read. remedy: by default, to check the path
 
     >>> unreadable("a.txt", OSError(13, "Permission denied"), kind=CorpusError)
     CorpusError('a.txt: cannot be read: permission denied; check the path')
@@ -200,7 +198,7 @@ def unreadable(path: object, error: OSError | ValueError, *, kind: type[Kind], r
 
 
 def missing(library: str, *, extra: str = "interop", remedy: str = "") -> MissingLibraryError:
-    """Return the error for an optional library that is not installed. remedy: an alternative.
+    """Return the error for an optional library that is not installed. remedy: an alternative to installing it
 
     >>> missing("tiktoken")
     MissingLibraryError("tiktoken is not installed; pip install 'volt-vocab[interop]'")
@@ -210,7 +208,7 @@ def missing(library: str, *, extra: str = "interop", remedy: str = "") -> Missin
 
 
 def reason(error: OSError | ValueError) -> str:
-    """Return the message of the operating system, or of Python for an invalid path, as part of a sentence.
+    """Return an error's message, from the operating system or Python, in lower case, to be part of a sentence.
 
     >>> reason(OSError(13, "Permission denied"))
     'permission denied'

@@ -1,6 +1,6 @@
 """Raise an error before Polars is used in a forked process.
 
-A forked process lacks the threads of Polars, so a call would wait for them for ever.
+A forked process lacks its parent's Polars threads, so a call to Polars would wait for them forever.
 
 >>> about_to_use_polars()
 """
@@ -21,7 +21,7 @@ def about_to_use_polars() -> None:
         return
     if _users:
         raise ConfigError(
-            "this process was forked from one where Polars had read text, and lacks the threads of Polars; start "
-            "processes by 'spawn', as multiprocessing.get_context('spawn') does, or before any text is read"
+            "this process was forked after Polars had read text, so it lacks the threads of Polars; start "
+            "processes with multiprocessing.get_context('spawn'), or before any text is read"
         )
     _users.add(process)

@@ -19,7 +19,7 @@ def lazy(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` for a package that imports names lazily.
 
-    homes: module name (relative to the package) → its public names. Modules are attributes too, but are not listed.
+    homes: module name (relative to the package) → its public names. `__dir__` lists these names, but no modules.
     """
     module_of = {name: module for module, names in homes.items() for name in names}
     listed = sorted(module_of)

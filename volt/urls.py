@@ -14,7 +14,7 @@ import re
 _URL = re.compile(r"(s3a?|gs|gcs|hf|https?|memory):/+(?=[^/])", re.IGNORECASE)
 _FILE = re.compile(r"file:(?://(?:localhost)?)?(?=/[^/])", re.IGNORECASE)
 _USER = re.compile(r"(?<=:)(/{1,2})[^\s/]*@")
-_QUERY = r"[?#][^\s'\"<>]*?(?=(?::\d+)?[:;,.)\]]*(?:[\s'\"<>]|$))"  # up to the stops of the sentence it stands in
+_QUERY = r"[?#][^\s'\"<>]*?(?=(?::\d+)?[:;,.)\]]*(?:[\s'\"<>]|$))"  # without the sentence's punctuation
 _IN_TEXT = re.compile(rf"\b([a-z][a-z0-9+.-]*:/{{1,2}}(?!/)(?:[^\s/]*@)?[^\s'\"<>?#]*)(?:{_QUERY})?", re.IGNORECASE)
 _FOREIGN = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 SCHEMES = "s3, gs, hf, https, http, memory and file"
@@ -23,7 +23,7 @@ _WEB = ("http://", "https://")
 
 
 def url_of(path: str | os.PathLike[str]) -> str | None:
-    """Return a path as a URL; None for a file of this machine.
+    """Return a path as a URL; None for a local file.
 
     >>> url_of("S3:/bucket/a"), url_of("file:///tmp/a"), url_of("en=s3://bucket/a")
     ('s3://bucket/a', None, None)
@@ -43,7 +43,7 @@ def plain_path(path: str) -> str:
 
 
 def foreign_scheme(path: str) -> str | None:
-    """Return the scheme of a URL that cannot be read; None for any other path.
+    """Return the scheme of a URL that VOLT does not support; None for any other path.
 
     >>> foreign_scheme("ftp://host/a.txt"), foreign_scheme("s3://bucket/a"), foreign_scheme("a.txt")
     ('ftp', None, None)
@@ -53,7 +53,7 @@ def foreign_scheme(path: str) -> str | None:
 
 
 def is_web(url: str) -> bool:
-    """Check whether a URL is of http or https: "?" starts its query, and it cannot be written to.
+    """Check whether a URL is http or https, so that "?" starts its query, and it cannot be written to.
 
     >>> is_web("https://host/a?key=5"), is_web("s3://bucket/a")
     (True, False)
@@ -62,7 +62,7 @@ def is_web(url: str) -> bool:
 
 
 def bare(path: str) -> str:
-    """Return a URL without user, password and query, fit to be shown and stored; any other path as it is.
+    """Return a URL without user, password and query, safe to show and store; any other path as it is.
 
     >>> bare("https://me:secret@host/a.txt?X-Signature=5"), bare("s3:/bucket/a?.txt"), bare("a?.txt")
     ('https://host/a.txt', 's3://bucket/a?.txt', 'a?.txt')

@@ -138,7 +138,7 @@ def test_wrong_usage_is_reported_and_nothing_is_written(run: Run, tmp_path: Path
     (tmp_path / "list").write_text("t\nh\n", encoding="utf-8")
     assert b"--merges FILE" in run("import", "list", "--from", "tokens", "-o", "x", status=1).stderr
     assert b"--merges FILE" in run("encode", "-m", "list", stdin=b"th\n", status=1).stderr
-    assert b"nor, by its content" in run("import", "corpus.txt", "-o", "x", status=1).stderr
+    assert b"neither a VOLT vocabulary nor a file of" in run("import", "corpus.txt", "-o", "x", status=1).stderr
     assert b"choose another place" in run("import", "list", "-o", "no/x", status=1).stderr.lower()
     assert not (tmp_path / "x").exists()
 

@@ -115,7 +115,7 @@ def test_a_file_that_is_shortened_meanwhile_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"low lower\n" * 50)
     parts = ranges_of(str(path), size=100)
     path.write_bytes(b"low lower\n" * 20)
-    with pytest.raises(VoltError, match="was shortened while it was read"):
+    with pytest.raises(VoltError, match="became shorter while it was read"):
         list(read_range(parts[-1]))
 
 

@@ -94,8 +94,8 @@ def test_what_stands_around_lines_is_reported_by_token_or_id(files: list[str], t
 def test_ids_beyond_the_kind_of_number_are_refused_before_any_work(files: list[str], tmp_path: Path) -> None:
     """A kind that does not hold the vocabulary's ids, or those around lines, is reported at once."""
     for frame, dtype, message in (
-        (Frame((), (256,)), "u8", "dtype 'u8' allows ids up to 255, but there are ids up to 256; pass dtype='u16'"),
-        (Frame((), (70_000,)), "u16", "allows ids up to 65,535, but there are ids up to 70,000; pass dtype='i32'"),
+        (Frame((), (256,)), "u8", "dtype 'u8' allows ids up to 255, but the largest id is 256; pass dtype='u16'"),
+        (Frame((), (70_000,)), "u16", "allows ids up to 65,535, but the largest id is 70,000; pass dtype='i32'"),
     ):
         with pytest.raises(ConfigError, match=message):
             binarize(ENCODER, files, tmp_path / "out", frame=frame, dtype=dtype)

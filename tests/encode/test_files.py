@@ -154,7 +154,7 @@ def test_places_that_cannot_be_written_are_reported(files: list[str], tmp_path: 
     (tmp_path / "d/a.txt").write_text("low")
     with pytest.raises(ConfigError, match="has the same output"):
         _made(ENCODER, [*files, str(tmp_path / "d/a.txt")], tmp_path / "out")
-    with pytest.raises(OutputError, match="cannot be made"):
+    with pytest.raises(OutputError, match="cannot be created"):
         _made(ENCODER, files, tmp_path / "a.txt" / "out")
     with pytest.raises(ConfigError, match="cannot go to a stream"):
         next(encode_stream(ENCODER, files, job=EncodeJob(form="npy")))

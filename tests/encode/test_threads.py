@@ -122,7 +122,10 @@ def test_a_fork_that_cannot_read_new_words_says_so() -> None:
 
     encoder = Encoder(ENCODERS[0].vocabulary)
     encoder.encode("low")
-    with multiprocessing.get_context("fork").Pool(1) as pool, pytest.raises(ConfigError, match="processes by 'spawn'"):
+    with (
+        multiprocessing.get_context("fork").Pool(1) as pool,
+        pytest.raises(ConfigError, match="processes with multiprocessing"),
+    ):
         pool.apply_async(encoder.encode, ("new words",)).get(timeout=120)
 
 

@@ -168,7 +168,7 @@ def test_a_folder_is_made_or_named(tmp_path):
     make_folder(tmp_path / "a" / "b")
     assert names(tmp_path / "a" / "b") == ["file"]
     for place, parents in ((tmp_path / "a" / "b" / "file", True), (tmp_path / "none" / "b", False)):
-        with pytest.raises(OutputError, match=f"{place}: cannot be made: .*; choose another place"):
+        with pytest.raises(OutputError, match=f"{place}: cannot be created: .*; choose another place"):
             make_folder(place, parents=parents)
 
 
@@ -377,7 +377,9 @@ def test_errors_say_whether_something_was_changed() -> None:
         append("/nowhere/a", b"low")
     with pytest.raises(OutputError, match=r"^/nowhere/a: cannot be written: .*; nothing was changed\. Choose another"):
         write_together({Path("/nowhere/a"): b"low"})
-    with pytest.raises(OutputError, match=r"^/dev/null/plots: cannot be made: not a directory; choose another place"):
+    with pytest.raises(
+        OutputError, match=r"^/dev/null/plots: cannot be created: not a directory; choose another place"
+    ):
         make_folder("/dev/null/plots")
 
 

@@ -152,7 +152,7 @@ def test_what_cannot_be_opened_is_reported(tmp_path: Path) -> None:
         joined(tmp_path / "b")
     with pytest.raises(CorpusError, match=r"cannot be read: is a directory"):
         joined(tmp_path)
-    with pytest.raises(ConfigError, match="choose strict, replace or skip"):
+    with pytest.raises(ConfigError, match="give strict, replace or skip"):
         joined(tmp_path, errors="ignore")
     with pytest.raises(ConfigError, match="block_size=0"):
         joined(tmp_path, block_size=0)

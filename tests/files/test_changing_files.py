@@ -49,7 +49,7 @@ def test_what_is_cut_off_is_an_error(tmp_path, read):
     reader = read(path)
     next(reader)
     os.truncate(path, 20_000)
-    with pytest.raises(CorpusError, match=r"a: was shortened while it was read; run it again"):
+    with pytest.raises(CorpusError, match=r"a: became shorter while it was read; run it again"):
         list(reader)
 
 

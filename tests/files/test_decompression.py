@@ -57,7 +57,7 @@ def test_a_cut_file_is_reported(packer: str, data: st.DataObject) -> None:
 def test_bytes_that_follow_the_packed_ones_are_reported(packer: str, tail: bytes) -> None:
     """They make a whole file neither truncated nor corrupt; all of its text has come out before."""
     packed, texts = PACKERS[packer](b"one\ntwo\n") + b"\0" + tail, list[bytes]()
-    with pytest.raises(CorpusError, match=r"^a: bytes that are not compressed follow line 2, the last; remove them"):
+    with pytest.raises(CorpusError, match=r"^a: bytes that are not compressed follow the last line, 2; remove them"):
         texts.extend(decompress([packed], find_decoder(packed), path="a"))
     assert b"".join(texts) == b"one\ntwo\n"
 

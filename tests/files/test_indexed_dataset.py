@@ -95,22 +95,25 @@ def _put(place: int, layout: str, value: int) -> Callable[[bytearray], object]:
 
 POINTERS = 26 + 4 * len(SENTENCES)
 DAMAGED = {
-    "empty": (b"", "has 0 bytes, but its header has 26; copy both files again, or binarize"),
-    "half a magic": (b"MMID", "has 4 bytes, but its header has 26"),
-    "half a head": (packed(SENTENCES, "u16")[1][:25], "has 25 bytes, but its header has 26"),
+    "empty": (b"", "has 0 bytes, but a header needs 26; copy both files again, or binarize"),
+    "half a magic": (b"MMID", "has 4 bytes, but a header needs 26"),
+    "half a head": (packed(SENTENCES, "u16")[1][:25], "has 25 bytes, but a header needs 26"),
     "no index": (b"one two three", "is not an index of fairseq or Megatron, which starts with MMIDIDX"),
-    "older": (b"TNTIDX\0\0" + bytes(40), "is an index of fairseq's older kind; binarize the text again as mmap"),
+    "older": (b"TNTIDX\0\0" + bytes(40), "is in fairseq's older index format; binarize the text again as mmap"),
     "version": (_index(_put(9, "<Q", 2)), "the format version is 2, but VOLT reads only 1"),
-    "float": (_index(_put(17, "<B", 6)), "contains numbers with fractions, which are not ids"),
-    "double": (_index(_put(17, "<B", 7)), "contains numbers with fractions, which are not ids"),
-    "kind": (_index(_put(17, "<B", 11)), "11 is not the code of a type of numbers"),
-    "truncated": (packed(SENTENCES, "u16")[1][:-1], "has 73 bytes; 4 sentences need 74, or those of Megatron's head"),
-    "longer": (packed(SENTENCES, "u16")[1] + b"\0", "has 75 bytes; 4 sentences need 74"),
-    "count": (_index(_put(18, "<Q", 1 << 60)), "has 74 bytes; 1152921504606846976 sentences need"),
+    "float": (_index(_put(17, "<B", 6)), "contains floating-point numbers, which are not ids"),
+    "double": (_index(_put(17, "<B", 7)), "contains floating-point numbers, which are not ids"),
+    "kind": (_index(_put(17, "<B", 11)), "the code 11 stands for no dtype"),
+    "truncated": (
+        packed(SENTENCES, "u16")[1][:-1],
+        "has 73 bytes, but 4 sentences need 74, or more with Megatron's bounds",
+    ),
+    "longer": (packed(SENTENCES, "u16")[1] + b"\0", "has 75 bytes, but 4 sentences need 74"),
+    "count": (_index(_put(18, "<Q", 1 << 60)), "has 74 bytes, but 1152921504606846976 sentences need"),
     "modes": (packed(SENTENCES, "u16", documents=[0, 4])[1] + bytes(4), "is a multimodal index of Megatron"),
-    "documents": (packed(SENTENCES, "u16", documents=[0, 3])[1], "documents do not cover its sentences"),
-    "no documents": (packed(SENTENCES, "u16", documents=[])[1], "documents do not cover its sentences"),
-    "falling": (packed(SENTENCES, "u16", documents=[0, 3, 1, 4])[1], "bounds of documents do not rise"),
+    "documents": (packed(SENTENCES, "u16", documents=[0, 3])[1], "bounds of documents do not span all sentences"),
+    "no documents": (packed(SENTENCES, "u16", documents=[])[1], "bounds of documents do not span all sentences"),
+    "falling": (packed(SENTENCES, "u16", documents=[0, 3, 1, 4])[1], "bounds of documents do not increase"),
     "negative": (_index(_put(30, "<i", -1)), "sentence 2 has -1 ids; copy both files again"),
     "last is negative": (_index(_put(38, "<i", -2)), "sentence 4 has -2 ids"),
     "overlap": (_index(_put(POINTERS + 8, "<q", 4)), "sentence 2 starts at byte 4, but the previous one ends at 6"),
@@ -176,8 +179,8 @@ def test_ids_that_do_not_fit_are_refused_and_nothing_is_left(tmp_path: Path) -> 
     wrong = [
         ([65_536], [1], "id 65,536 does not fit: u16 allows 0 to 65,535; choose another dtype"),
         ([-1], [1], "id -1 does not fit"),
-        ([1], [1, 1], "sizes sum up to 2, but there are 1 ids"),
-        ([1], [-1, 2], "a sentence of -1 or 2 ids"),
+        ([1], [1, 1], "the sum of sizes is 2, but there are 1 ids"),
+        ([1], [-1, 2], "sentences have -1 to 2 ids"),
     ]
     for ids, sizes, message in wrong:
         with pytest.raises(ConfigError, match=message), write_ids(tmp_path / "a", dtype="u16") as writer:
@@ -206,7 +209,7 @@ def test_places_that_cannot_hold_a_pair_are_refused(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"none/a\.idx: cannot be written: no such file"):
         _write(tmp_path / "none" / "a", SENTENCES, "u16")
     (tmp_path / "a.idx").symlink_to("/dev/null")
-    with pytest.raises(ConfigError, match=r"a\.idx: is a pipe or a device; name a file"):
+    with pytest.raises(ConfigError, match=r"a\.idx: is a pipe or a device; give the path of a file"):
         _write(tmp_path / "a", SENTENCES, "u16")
     assert sorted(os.listdir(tmp_path)) == ["a.idx"]
 
@@ -216,7 +219,7 @@ def test_the_kind_of_number_follows_from_the_vocabulary() -> None:
     assert [dtype_for(n) for n in (1, 65_499, 65_500)] == ["u16", "u16", "i32"]
     check_dtype("u16", 65_536)
     check_dtype("u8", 256)
-    with pytest.raises(ConfigError, match="dtype 'u16' allows ids up to 65,535, but there are ids up to 65,536"):
+    with pytest.raises(ConfigError, match="dtype 'u16' allows ids up to 65,535, but the largest id is 65,536"):
         check_dtype("u16", 65_537)
     with pytest.raises(ConfigError, match="unknown dtype 'f32'; choose from u8, i8"):
         check_dtype("f32", 1)

@@ -130,7 +130,7 @@ def test_home_and_variables_are_written_out(monkeypatch, path, expected):
     [
         ("$NOT_SET/a", r"\$NOT_SET/a: the variable NOT_SET is not set; set it, or write the path out"),
         ("~/${NOT SET}", "the variable NOT SET is not set"),
-        ("~nobody-of-this-name/a", "no home folder of nobody-of-this-name; write the path out"),
+        ("~nobody-of-this-name/a", "the home folder ~nobody-of-this-name is not known; write the path out"),
     ],
 )
 def test_what_cannot_be_written_out_is_reported(path, message):

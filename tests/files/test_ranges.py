@@ -49,7 +49,7 @@ def test_a_file_that_shrinks_is_reported(tmp_path: Path) -> None:
     path.write_bytes(b"line\n" * 1000)
     spans = list(file_spans(str(path), size=100))
     os.truncate(path, 200)
-    with pytest.raises(CorpusError, match=r"a\.txt: was shortened while it was read"):
+    with pytest.raises(CorpusError, match=r"a\.txt: became shorter while it was read"):
         bytes(spans[-1])
 
 

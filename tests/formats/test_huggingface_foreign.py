@@ -210,10 +210,10 @@ REFUSED = [
     ({"pre_tokenizer": None}, "no pre_tokenizer, but VOLT's words contain no spaces"),
     ({"pre_tokenizer": {"type": "UnicodeScripts"}}, "UnicodeScripts"),
     ({"pre_tokenizer": split("a*?")}, "lazy quantifier.*VOLT cannot cut by this pattern"),
-    ({"pre_tokenizer": split("ab", "MergedWithNext")}, "'ab' that is MergedWithNext.*one character"),
+    ({"pre_tokenizer": split("ab", "MergedWithNext")}, "'ab' is MergedWithNext.*one character"),
     ({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True}}, "add_prefix_space puts a space"),
-    ({"pre_tokenizer": {"type": "Sequence", "pretokenizers": [level(use_regex=True), DIGITS]}}, "bytes already"),
-    ({"pre_tokenizer": {"type": "Sequence", "pretokenizers": [split("a"), WHITE]}}, "dropped after it is cut"),
+    ({"pre_tokenizer": {"type": "Sequence", "pretokenizers": [level(use_regex=True), DIGITS]}}, "after ByteLevel"),
+    ({"pre_tokenizer": {"type": "Sequence", "pretokenizers": [split("a"), WHITE]}}, "a later step drops text"),
     ({"pre_tokenizer": {"type": "Metaspace", "replacement": "_"}}, "Metaspace with '_'"),
     (
         {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [DIGITS, metaspace("always", cuts=False)]}},
@@ -237,7 +237,7 @@ def test_ignored_merges_and_marks_are_refused(tmp_path: Path) -> None:
     data = file_of("suffix", random.Random(3))
     data["model"]["ignore_merges"] = True
     (tmp_path / "tokenizer.json").write_text(json.dumps(data))
-    with pytest.raises(VocabularyError, match=r"ignore_merges, and words that are marked \(suffix\)"):
+    with pytest.raises(VocabularyError, match=r"ignore_merges looks words up without their mark \(suffix\)"):
         huggingface.read(tmp_path / "tokenizer.json")
 
 

@@ -84,9 +84,9 @@ def test_trained_files_are_read_and_agree(kind, tmp_path):
 FILES = {
     "dropout": ("whitespace", {"dropout": 0.3}, "The dropout of the file, 0.3"),
     "fuse": ("whitespace", {"fuse_unk": True}, "A run of unknown characters is one <unk> there"),
-    "unk": ("whitespace", {"unk_token": None}, "Unknown characters leave nothing, but what stands"),
-    "truncation": ("whitespace", {"truncation": {"max_length": 3}}, "Truncation is not carried"),
-    "padding": ("whitespace", {"padding": {"length": 9}}, "Padding is not exported"),
+    "unk": ("whitespace", {"unk_token": None}, "Unknown characters leave nothing, but pieces"),
+    "truncation": ("whitespace", {"truncation": {"max_length": 3}}, "Truncation is not imported"),
+    "padding": ("whitespace", {"padding": {"length": 9}}, "Padding is not imported"),
     "post": (
         "whitespace",
         {"post_processor": {"type": "TemplateProcessing"}},
@@ -100,14 +100,14 @@ FILES = {
     "start": (
         "metaspace",
         {},
-        "may precede text after a user token .* there, and a user token at the start of a line here",
+        "may precede text after a user token .* there; here it may precede the token at a line start",
     ),
     "orphan": (
         "whitespace",
         {"vocab": {"zzz": 999}},
-        "1 token that nothing makes: kept as control tokens, such as 'zzz'",
+        "1 token that no merge makes: kept as control tokens, such as 'zzz'",
     ),
-    "spaced": ("whitespace", {"vocab": {"z z": 999}}, "1 token that nothing makes: left out, such as 'z z'"),
+    "spaced": ("whitespace", {"vocab": {"z z": 999}}, "1 token that no merge makes: left out, such as 'z z'"),
 }
 
 
@@ -241,25 +241,28 @@ def _join(model, left, right):
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (lambda data: data["model"].update(type="WordPiece"), "type 'WordPiece'.*find a vocabulary"),
-        (lambda data: data["model"].update(type="Unigram"), "type 'Unigram'.*replay the merges"),
-        (lambda data: data.update(version="9.0"), "version '9.0'"),
+        (lambda data: data["model"].update(type="WordPiece"), "'WordPiece'.*find a vocabulary"),
+        (lambda data: data["model"].update(type="Unigram"), "'Unigram'.*sentencepiece .model"),
+        (lambda data: data.update(version="9.0"), "version is '9.0'"),
         (lambda data: data.pop("model"), "'model' is missing"),
         (lambda data: data["model"]["merges"].append(["no", "such"]), "'no' is not in"),
         (lambda data: data["model"]["merges"].append("a b c"), "not a pair of strings"),
         (lambda data: data["model"].pop("merges"), "model.merges is missing"),
         (lambda data: data["model"].update(unk_token=["<unk>"]), r"unk_token is \['<unk>'\] instead of a token"),
-        (lambda data: _join(data["model"], "Ō Ō", "t"), r"merges, entry \d+: no character and no earlier merge"),
+        (
+            lambda data: _join(data["model"], "Ō Ō", "t"),
+            r"merges, entry \d+: .*neither a character nor made by an earlier merge",
+        ),
         (lambda data: data["model"]["vocab"].update(t=5), "the same id 5"),
         (lambda data: data["model"]["vocab"].update(t=-1), "'t' has the id -1"),
         (lambda data: data["model"]["vocab"].update(t="1"), "'t' has the id '1'"),
         (lambda data: data["model"].update(continuing_subword_prefix="##"), "start with '##'"),
-        (lambda data: data["model"].update(end_of_word_suffix="@@"), "end in '@@'"),
+        (lambda data: data["model"].update(end_of_word_suffix="@@"), "end_of_word_suffix is '@@'"),
         (lambda data: data.update(normalizer={"type": "NFD"}), "normalizer NFD"),
         (lambda data: data.update(pre_tokenizer={"type": "UnicodeScripts"}), "UnicodeScripts of the pre_tokenizer"),
         (lambda data: data.update(added_tokens=[{"content": "x y", "id": 999}]), "white space"),
         (lambda data: data.update(added_tokens=[{"id": 999}]), "added_tokens must be"),
-        (lambda data: data.update(added_tokens=[{"content": "the</w>", "id": 1}]), "not its own"),
+        (lambda data: data.update(added_tokens=[{"content": "the</w>", "id": 1}]), "not its id in model.vocab"),
     ],
 )
 def test_damaged_files_are_refused(change, text, tmp_path):

@@ -13,7 +13,7 @@ from volt.formats.registry import read_vocabulary
 from volt.text.byte_alphabet import ALPHABET
 
 tokenizers = pytest.importorskip("tokenizers")
-SAID = "A mark that goes into one character with the small letter alone, as U+030A behind W, stays apart there."
+SAID = "A mark that combines with the small letter only, such as U+030A after W, stays separate there, not here."
 NFC, LOWER = {"type": "NFC"}, {"type": "Lowercase"}
 BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 

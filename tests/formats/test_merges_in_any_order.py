@@ -61,7 +61,7 @@ def test_a_merge_may_stand_before_its_parts_where_steps_are_taken(merges):
 
 def test_a_part_that_nothing_makes_is_refused():
     """A merge of what is no character and what no merge makes, earlier or later, is damage."""
-    with pytest.raises(VocabularyError, match="no character and no merge makes 'ab'"):
+    with pytest.raises(VocabularyError, match="'ab' is neither a character nor made by a merge"):
         Vocabulary((("ab", "c"), ("b", "c")), ("a", "b", "c", "abc"), merging="steps")
 
 

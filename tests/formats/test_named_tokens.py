@@ -76,7 +76,7 @@ def test_import_takes_tokens_and_checks_with_them(run: Run) -> None:
     config = json.loads(Path("out-huggingface/tokenizer_config.json").read_text(encoding="utf-8"))
     assert config["eos_token"] == "<|end|>"
     message = run("import", "x.tiktoken", "-o", "w.volt", "--pattern", "cl100k").stderr.decode()
-    assert "import it with them and their ids as special or eos" in message
+    assert "import the file with these tokens and their ids as special or eos" in message
     message = run("import", "x.tiktoken", "-o", "w.volt", "--special", "<a>=7", "--special", "<a>=8", status=2).stderr
     assert b"--special '<a>' has two different ids; remove one" in message
 
@@ -90,8 +90,8 @@ def test_the_end_of_gpt2s_files_is_named(run: Run) -> None:
     Path("t.txt").write_text("a t<|endoftext|> t\n", encoding="utf-8")
     command = ["import", "merges.txt", "t.txt", "-o", "v.volt", "--check"]
     message = run(*command).stderr.decode()
-    assert "transformers finds '<|endoftext|>' in text" in message
-    assert "import it with this special token for that" in message
+    assert "transformers finds GPT-2's '<|endoftext|>' in text" in message
+    assert "to do the same, import the file with it as special" in message
     done = run(*command, "--special", "<|endoftext|>")
     assert done.lines == ["tokenizers: 1 of 1 lines have equal pieces, 1 equal ids"]
     assert "endoftext" not in done.stderr.decode()

@@ -87,7 +87,7 @@ def test_what_cannot_be_carried_is_refused_by_name(tmp_path):
     from_end = learn(LINES, "none", cut_by("digits3-right", "bytes"))
     with pytest.raises(VocabularyError, match=r"reads text from its end, which tokenizers cannot.*digits3"):
         huggingface.write(from_end, tmp_path / "m")
-    with pytest.raises(VocabularyError, match=r"cuts the bytes of text by one pattern, not by 'bytes\+splits:"):
+    with pytest.raises(VocabularyError, match=r"cuts bytes by one pattern, so it cannot use 'bytes\+splits:"):
         tiktoken.write(from_end, tmp_path / "m.tiktoken")
     assert not list(tmp_path.iterdir())
 

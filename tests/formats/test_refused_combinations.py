@@ -31,12 +31,12 @@ def tokenizer_json(folder: Path, tokens: list[str], cut: dict[str, Any], *, adde
 @pytest.mark.parametrize(
     ("tokens", "cut", "model", "named"),
     [
-        ([*BYTES, "a"], LEVEL, {"byte_fallback": True}, "letters are not all tokens"),
+        ([*BYTES, "a"], LEVEL, {"byte_fallback": True}, "not all letters of ByteLevel are tokens"),
         ([*BYTES, "a", "b"], {"type": "Punctuation", "behavior": "Isolated"}, {"byte_fallback": True}, "<0x20>"),
         ([*BYTES, "a", "b</w>"], {"type": "WhitespaceSplit"}, {"byte_fallback": True, "end_of_word_suffix": "</w>"},
-         "an unknown last character"),
-        (["▁", "a", "a</w>"], LINE, {"end_of_word_suffix": "</w>"}, "VOLT marks words at one end"),
-        (["▁", "a", "▁a"], LINE, {"ignore_merges": True}, "the line is looked up there"),
+         "the suffix of an unknown character"),
+        (["▁", "a", "a</w>"], LINE, {"end_of_word_suffix": "</w>"}, "VOLT marks only one end"),
+        (["▁", "a", "▁a"], LINE, {"ignore_merges": True}, "ignore_merges looks up whole lines there"),
     ],
 )  # fmt: skip
 def test_a_tokenizer_that_would_differ_is_refused(tmp_path, tokens, cut, model, named):
@@ -52,7 +52,7 @@ def test_added_tokens_that_break_others_are_reported(tmp_path, first, is_reporte
     tokens = ["a", "c", "ab", first]
     path = tokenizer_json(tmp_path, tokens, {"type": "WhitespaceSplit"}, added=added)
     lost = read_vocabulary(path).provenance["lost"]
-    assert any("looked for before ab" in said for said in lost) == is_reported
+    assert any("found before ab" in said for said in lost) == is_reported
 
 
 def test_ends_that_a_model_lacks_are_reported(tmp_path):

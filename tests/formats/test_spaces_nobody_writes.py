@@ -40,5 +40,5 @@ def test_spaces_that_no_step_writes_are_refused(cut: dict[str, Any], tmp_path: P
 def test_metaspace_beside_a_suffix_is_refused(tmp_path: Path) -> None:
     """A word marked at its start and its end cannot be a word of VOLT."""
     cut = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "never", "split": False}
-    with pytest.raises(VocabularyError, match="VOLT marks words at one end; remove one"):
+    with pytest.raises(VocabularyError, match="VOLT marks only one end; remove one"):
         read_vocabulary(write(tmp_path, cut, "</w>"))

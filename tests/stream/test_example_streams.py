@@ -120,5 +120,5 @@ def test_the_same_files_every_time_and_none_overwritten(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="did you mean mixing"):
         write_recipe("mixin", tmp_path / "other")
     (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match="cannot be made"):
+    with pytest.raises(OutputError, match="cannot be created"):
         write_recipe("mixing", tmp_path / "file" / "x")

@@ -82,7 +82,7 @@ def test_each_limit_is_the_most_that_passes() -> None:
     assert [special.revealed(FIRST_HIDDEN + place) for place in (-1, 0, MOST_USER - 1, MOST_USER)] == [
         None, "<0>", user[-1], None,
     ]  # fmt: skip
-    assert refused(lambda: SpecialTokens(user=(*user, "<u>"))).startswith("4,094 user tokens; 4,093 are the most")
+    assert refused(lambda: SpecialTokens(user=(*user, "<u>"))).startswith("4,094 user tokens, but the limit is 4,093")
     assert not refused(lambda: SpecialTokens(user=("u" * LONGEST, "é"), control=("c",), unk="<>"))
     assert "more than 1,000" in refused(lambda: SpecialTokens(user=("u" * (LONGEST + 1),)))
     assert "'é' is one character" in refused(lambda: SpecialTokens(unk="é"))

@@ -49,9 +49,9 @@ def test_flags_of_numpy_are_flags(tmp_path: Path) -> None:
         ({"a": {"b": Path("x")}}, "provenance['a']['b'] is a "),
         ({(1, 2): 2}, "a key of provenance is a tuple; give texts as keys"),
         ({1: 2, "1": 3}, "a key of provenance is 1 (int)"),
-        ({"a": float("nan")}, "provenance['a'] is nan, which JSON has no number for"),
+        ({"a": float("nan")}, "provenance['a'] is nan, which is not a number in JSON"),
         ({"a": 10**5_000}, "provenance['a'] has more than 1,024 bits"),
-        ({"a": _DEEP}, "deeper than 100 lists"),
+        ({"a": _DEEP}, "nests more than 100 lists"),
         ({"a": "\ud800"}, "lone surrogate"),
     ],
 )
@@ -73,7 +73,7 @@ def test_patterns_hold_no_lone_surrogate(name: str) -> None:
 @pytest.mark.parametrize("message", _NO_SPLITS)
 def test_splits_are_a_list_of_patterns(message: str) -> None:
     """Any other JSON behind "splits:" is refused, and the error shows what belongs there."""
-    with pytest.raises(ConfigError, match="a JSON list of patterns belongs"):
+    with pytest.raises(ConfigError, match="a JSON list of patterns must follow"):
         PreTokenizer(f"splits:{message}")
 
 

@@ -1,4 +1,4 @@
-"""Files: blocks of whole lines whatever the compression, atomic writing, and threads that keep an order."""
+"""Files: blocks of whole lines, compressed or not, atomic writing, and threads whose results keep their order."""
 
 from __future__ import annotations
 

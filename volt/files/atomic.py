@@ -1,7 +1,7 @@
-"""Write files and folders whole or not at all, and never over an input.
+"""Write files and folders completely or not at all, and never over an input.
 
 A file is written under a temporary name in its folder, then renamed. Links are followed; pipes and devices are written
-directly. Inputs and outputs are compared by device and inode, missing files by their resolved path.
+directly. Inputs and outputs are compared by device and inode, and by their resolved path if they do not exist.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from volt.errors import ConfigError, OutputError, reason, shown_path
 from volt.files.temporary import temporary_file
 from volt.urls import plain_path, same, url_of
 
-_MOST_LINKS = 40  # as Linux
+_MOST_LINKS = 40  # as on Linux
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """The file that writing to a path changes.
+    """The file that is changed by writing to a path.
 
     path: with all links resolved
     status: None if the file does not exist
-    descriptor: the descriptor that the path names: 1 for /dev/stdout
+    descriptor: the open descriptor that the path names, such as 1 for /dev/stdout; usually None
     """
 
     path: Path
@@ -45,7 +45,7 @@ class Destination:
 
 
 def follow(path: str | os.PathLike[str]) -> Destination:
-    """Return where writing to a path ends. Raises OSError or ValueError if it leads nowhere."""
+    """Return the file that writing to a path changes. Raises OSError or ValueError if there can be none."""
     name = plain_path(os.fspath(path))
     for _ in range(_MOST_LINKS):
         folder, last = os.path.split(name)
@@ -69,7 +69,7 @@ Files = Iterable[str | os.PathLike[str]]
 
 
 def check_distinct(outputs: Files, inputs: Files = ()) -> None:
-    """Raise ConfigError if an output is one of the inputs ("-" is stdin), or two outputs are one file."""
+    """Raise ConfigError if an output is also an input ("-" is stdin), or if two outputs are the same file."""
     advice = "is read; choose another place"
     taken = {identity(STDIN if os.fspath(path) == "-" else path): (path, advice) for path in inputs}
     taken.pop(None, None)
@@ -82,12 +82,12 @@ def check_distinct(outputs: Files, inputs: Files = ()) -> None:
 
 
 def identity(path: str | os.PathLike[str]) -> Hashable:
-    """Return a key that all paths to one file share; None for a pipe, a terminal, or an inaccessible file."""
+    """Return a key that all paths to the same file share; None for a pipe, a terminal, or an inaccessible file."""
     if (url := url_of(path)) is not None:
         return same(url)
     try:
         place = follow(path)
-    except (OSError, ValueError):  # raised where it is read or written
+    except (OSError, ValueError):  # reading or writing it raises the error
         return None
     if place.status is None:
         return str(place.path)
@@ -108,9 +108,9 @@ UNCHANGED = "; nothing was changed. Choose another place"  # the end of an error
 def write_atomic(path: str | Path) -> Iterator[BinaryIO]:
     """Open a binary file that replaces `path` when the block ends, and is removed if the block or the disk fails.
 
-    path: a link is followed; a pipe or device is written directly; a URL receives the file at the end
+    path: a link is followed; a pipe or device is written directly; to a URL, the file is uploaded at the end
     An existing file keeps its mode and, if permitted, its owner.
-    Raises OutputError if the file cannot be written, BrokenPipeError if the reader of a pipe closes it.
+    Raises OutputError if the file cannot be written, BrokenPipeError if the reader of a pipe has closed it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -149,9 +149,9 @@ def _through(place: Destination) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _replaced(place: Destination) -> Iterator[BinaryIO]:
-    """Open a file that replaces the old one. It is synced before, so that a power cut leaves one of them."""
+    """Open a file that replaces the old one. It is synced first, so that after a power cut one of the two exists."""
     old = place.status
-    mode = 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o700  # its group may differ
+    mode = 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o700  # the new file's group may differ
     with temporary_file(place.path, mode) as (handle, path):
         with os.fdopen(os.dup(handle), "wb") as file:
             yield file
@@ -166,13 +166,13 @@ def _make_alike(handle: int, old: os.stat_result) -> None:
         os.fchown(handle, old.st_uid, old.st_gid)
     mode = stat.S_IMODE(old.st_mode) & 0o777
     if os.fstat(handle).st_gid != old.st_gid:
-        mode &= 0o707 | (mode & 0o007) << 3  # a different group gets no more than others
+        mode &= 0o707 | (mode & 0o007) << 3  # a different group gets no more rights than all users
     os.fchmod(handle, mode)
 
 
 def write_together(contents: Mapping[Path, bytes]) -> None:
-    """Write all files or none. After a kill, the last, main file may be missing. Raises OutputError."""
-    with ExitStack() as places:  # the first to be opened is renamed last
+    """Write all files or none. The last is the main file, which may be missing after a kill. Raises OutputError."""
+    with ExitStack() as places:  # the file that is opened first is renamed last
         files = [(path, places.enter_context(write_atomic(path))) for path in reversed([*contents])]
         for path, file in files:
             file.write(contents[path])
@@ -180,7 +180,7 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
 
 
 def retire(path: str | Path, *new: BinaryIO) -> None:
-    """Sync open new files, then remove the old file at `path`, which one of them replaces."""
+    """Sync new files, which are open, then remove the old file at `path`, which one of them replaces."""
     for file in new:
         file.flush()
     if url_of(path) is None and (old := _followed(path)).status is not None and not old.is_written_through:
@@ -190,7 +190,7 @@ def retire(path: str | Path, *new: BinaryIO) -> None:
 
 
 def append(path: str | Path, data: bytes) -> None:
-    """Append bytes to a local file. Raises OutputError, perhaps after a partial write."""
+    """Append bytes to a local file. Raises OutputError, possibly after writing some of them."""
     try:
         with open(path, "ab") as file:
             file.write(data)
@@ -199,7 +199,7 @@ def append(path: str | Path, data: bytes) -> None:
 
 
 def check_writable(path: str | Path) -> None:
-    """Raise OutputError now if `write_atomic` would for lack of a folder or a permission."""
+    """Raise OutputError now if `write_atomic` would raise it because a folder or a permission is missing."""
     try:
         if (url := url_of(path)) is not None:
             from volt.files.remote_files import check_can_put
@@ -212,7 +212,7 @@ def check_writable(path: str | Path) -> None:
             return
         if place.descriptor is not None:
             can_write = fcntl.fcntl(place.descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
-        else:  # not opened: that would wait for the reader of a pipe
+        else:  # opening a pipe would wait for its reader
             can_write = os.access(place.path, os.W_OK)
         if not can_write:
             raise PermissionError(errno.EACCES, "permission denied")
@@ -241,11 +241,10 @@ def make_folder(path: str | Path, *, parents: bool = True) -> None:
     try:
         Path(plain_path(os.fspath(path))).mkdir(parents=parents, exist_ok=True)
     except (OSError, ValueError) as error:
-        raise OutputError(f"{path}: cannot be made: {reason(error)}; choose another place") from None
+        raise OutputError(f"{path}: cannot be created: {reason(error)}; choose another place") from None
 
 
 def _followed(path: str | Path) -> Destination:
-    """Return where writing to a path ends. Raises OSError if that is a folder."""
     place = follow(path)
     if place.status is not None and stat.S_ISDIR(place.status.st_mode):
         raise IsADirectoryError(21, "is a folder")

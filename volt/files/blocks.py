@@ -1,7 +1,7 @@
 """Read files and pipes as blocks of whole lines, compressed or not.
 
 Compression is detected by a file's first bytes. Anything that is not text raises an error with the file, the line and
-the remedy. Only the bytes that a file had when it was opened are read.
+the remedy. A file is read up to the size that it had when it was opened.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from volt.urls import url_of
 
 Wait = Callable[[int, float | None], bool]  # descriptor, seconds → whether reading returns at once: see `is_ready`
 
-_MUCH = 1 << 14  # bytes of a read after which more is expected: longer than an interactive request
-_MOMENT = 0.02  # seconds to wait for it, so that blocks become long and threads have work
-_LONGEST = 0.03  # seconds of such waiting in all
+_MUCH = 1 << 14  # after a read of so many bytes, which is longer than an interactive request, more bytes are expected
+_MOMENT = 0.02  # seconds to wait for more bytes, so that blocks become long and threads have work
+_LONGEST = 0.03  # most seconds of such waits in all
 
 
 def is_ready(descriptor: int, seconds: float | None = None, *, outlet: int | None = None) -> bool:
-    """Wait up to `seconds`, or without limit, until a read returns at once; return whether it does.
+    """Wait up to `seconds`, or without limit, until a read would return at once; return whether it would.
 
-    outlet: the descriptor of a pipe. Raises BrokenPipeError if its reader closes it.
+    outlet: the descriptor of a pipe to write to. Raises BrokenPipeError if the pipe's reader closes it.
     """
-    if not hasattr(select, "poll"):  # Windows: unknown before the read
+    if not hasattr(select, "poll"):  # on Windows only the read itself tells
         return seconds is None
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
@@ -85,7 +85,7 @@ class Block:
     n_raw_bytes: bytes of the file on disk read so far
     bad_lines: numbers of the lines that were not UTF-8
     dropped: whether bad lines were dropped instead of repaired
-    awaited: whether no more bytes were waiting: a consumer may be waiting for the result
+    awaited: whether no more bytes were available, so that a consumer may be waiting for the result
     """
 
     path: str
@@ -103,7 +103,7 @@ class Block:
         return len(self.bad_lines)
 
     def place(self, index: int) -> str:
-        r"""Return file and line number of the line at `index` (from 0) of `data`, for errors.
+        r"""Return the file and the line number of line `index` (from 0) of `data`, for errors.
 
         >>> Block("a.txt", 5, 3, b"x\nz\n", 9, bad_lines=(6,), dropped=True).place(1)
         'a.txt:7'
@@ -115,7 +115,7 @@ class Block:
 
 
 class ByteSource(Protocol):
-    """A source of blocks. n_read: bytes read so far; awaited: whether no more bytes were waiting."""
+    """A source of blocks. n_read: bytes read so far; awaited: whether no more bytes were available."""
 
     path: str
     n_read: int
@@ -129,7 +129,7 @@ def read_blocks(
     r"""Yield the blocks of one file (plain, gzip, bzip2, xz or zstd).
 
     path: "-" is stdin
-    block_size: bytes of a block, about
+    block_size: approximate number of bytes in a block
     errors: for lines not in UTF-8, "strict" raises after the earlier lines, "replace" writes U+FFFD, "skip" drops them
     checked: False leaves the UTF-8 check to the caller
     max_line: the maximum number of bytes in a line; None for no limit
@@ -143,7 +143,7 @@ def read_blocks(
     [(1, b'one\ntwo\n')]
     """
     if errors not in ("strict", "replace", "skip") or block_size < 1:
-        raise ConfigError(f"errors={errors!r}, block_size={block_size}: choose strict, replace or skip, and a size > 0")
+        raise ConfigError(f"errors={errors!r}, block_size={block_size}: give strict, replace or skip, and a size > 0")
     with _open(path, wait) as file:
         for block in blocks_of(file, _text(file, block_size), block_size=block_size, max_line=max_line):
             yield from checked_blocks(block, errors) if checked else [block]
@@ -152,7 +152,7 @@ def read_blocks(
 def blocks_of(
     file: ByteSource, pieces: Iterator[bytes], *, block_size: int, max_line: int | None, first_line: int = 1
 ) -> Iterator[Block]:
-    """Yield blocks of whole lines of the pieces of a text, without a UTF-8 check."""
+    """Join the pieces of a text into blocks of whole lines, without a UTF-8 check."""
     most = checked_max_line(max_line)
     for data in _whole_lines(pieces, block_size, most):
         text = data.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else data
@@ -174,7 +174,7 @@ def read_raw(path: str, *, block_size: int = BLOCK_SIZE, max_line: int | None = 
 
 
 class _CountedFile:
-    """A binary file that counts the bytes read; it ends at its size at opening, unless that is 0, as in /proc."""
+    """A binary file that counts the bytes read, up to its size when opened, unless that is 0, as in /proc."""
 
     def __init__(self, path: str, file: Any, wait: Wait | None, *, status: os.stat_result | None = None) -> None:
         self.path, self._file, self._wait = path, file, wait
@@ -194,7 +194,7 @@ class _CountedFile:
             yield piece
 
     def _filled(self, size: int) -> bytes:
-        """Read `size` bytes, fewer only at the end, however a pipe delivers them."""
+        """Read `size` bytes, fewer only at the end, even if a pipe delivers them in small parts."""
         result = [self.read(size)]
         while result[-1] and (left := size - sum(map(len, result))):
             result.append(self.read(left))
@@ -215,8 +215,8 @@ class _CountedFile:
 
 
 def shortened(path: str) -> CorpusError:
-    """Return the error for a file that has shrunk."""
-    return CorpusError(f"{shown_path(path)}: was shortened while it was read; run it again")
+    """Return the error for a file that has become shorter."""
+    return CorpusError(f"{shown_path(path)}: became shorter while it was read; run it again")
 
 
 @contextmanager
@@ -255,7 +255,7 @@ def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:
 def _whole_lines(pieces: Iterable[bytes], block_size: int, most: int | None) -> Iterator[bytes]:
     """Join pieces into blocks of whole lines; an empty piece flushes the lines so far.
 
-    most: the maximum number of bytes in a line; a longer line at the end of a piece ends the last block
+    most: the maximum number of bytes in a line; an incomplete line that exceeds it ends the last block
     """
     whole, rest, size, n_rest = list[bytes](), list[bytes](), 0, 0
     for piece in pieces:
@@ -277,12 +277,12 @@ def _whole_lines(pieces: Iterable[bytes], block_size: int, most: int | None) -> 
 
 
 def _n_line_ends(data: bytes) -> int:
-    """Count line ends, five times as fast as bytes.count()."""
+    # five times as fast as bytes.count()
     return int(np.count_nonzero(np.frombuffer(data, np.uint8) == 0x0A))
 
 
 def checked_blocks(block: Block, errors: Errors) -> Iterator[Block]:
-    """Yield `checked_block`, after the good lines before a refused one."""
+    """Yield `checked_block(block)`; if that raises, first yield the valid lines before the bad one."""
     try:
         checked = checked_block(block, errors)
     except CorpusError:
@@ -318,7 +318,7 @@ def utf8_error(block: Block) -> CorpusError:
 
 
 def smaller_blocks(block: Block, most: int) -> Iterator[Block]:
-    r"""Split a block with more than `most` lines into blocks of at most `most` bytes, or one line.
+    r"""Split a block with more than `most` lines into blocks of at most `most` bytes, or of one line.
 
     >>> [part.data for part in smaller_blocks(Block("a.txt", 1, 3, b"x\ny\nz\n", 6), 2)]
     [b'x\n', b'y\n', b'z\n']

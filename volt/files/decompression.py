@@ -1,7 +1,7 @@
-"""Decompress a file as a stream, several members included; an error names the line before the damage.
+"""Decompress a file as a stream, also if it has several members; an error names the line before the damage.
 
-Memory is bounded: text comes in pieces of about a megabyte (128 for zstd), and a file that needs more than `_MOST` is
-refused.
+Memory is bounded: text comes in pieces of about a megabyte (128 for zstd), and a file that needs more memory than
+`_MOST` is refused.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 from volt.errors import CorpusError, shown_path
 
-_MOST = 512 << 20  # bytes of a dictionary (xz) or window (zstd): four times the need of their highest levels
+_MOST = 512 << 20  # bytes of a dictionary (xz) or window (zstd): four times what their highest levels need
 _PIECE = 1 << 20  # bytes of text at a time
-_ZSTD_STEP = 4 << 10  # compressed bytes at a time: four may become 128 KB, which zstd returns at once
+_ZSTD_STEP = 4 << 10  # compressed bytes at a time: four bytes may become 128 KB, and zstd returns all text at once
 
 
 _TOO_LARGE = ("Memory usage limit", "Frame requires too much memory")  # messages of xz and zstd
@@ -65,7 +65,7 @@ def _texts(decoder: Any, data: bytes) -> Iterator[bytes]:
 
 
 def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> Iterator[bytes]:
-    """Decompress pieces, passing on empty ones. Raises CorpusError with the number of good lines."""
+    """Decompress pieces; yield empty pieces unchanged. Raises CorpusError with the number of lines before damage."""
     from isal.igzip_lib import IsalError
     from zstandard import ZstdError
 
@@ -79,7 +79,7 @@ def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> It
             while piece := (piece if decoder else piece.lstrip(b"\0")):  # zeros may follow a member
                 if decoder is None:
                     if not is_first and not any(piece[: len(mark)] == mark[: len(piece)] for mark in marks):
-                        message = f"bytes that are not compressed follow line {n_lines}, the last"
+                        message = f"bytes that are not compressed follow the last line, {n_lines}"
                         raise CorpusError(f"{shown_path(path)}: {message}; remove them, or compress the file again")
                     decoder, is_first = start(), False
                 for text in filter(None, _texts(decoder, piece)):

@@ -1,7 +1,7 @@
-r"""Read and write sentences of ids as fairseq and Megatron store them: ids in NAME.bin, their places in NAME.idx.
+r"""Read and write sentences of ids as fairseq and Megatron store them: ids in NAME.bin, positions in NAME.idx.
 
     NAME.idx      magic "MMIDIDX\0\0", version 1 (u64), code of the dtype (u8), count (u64),
-                  [Megatron: count of document bounds (u64)], sizes int32[count], pointers int64[count], in bytes,
+                  [Megatron: count of document bounds (u64)], sizes int32[count], byte offsets int64[count],
                   [Megatron: document bounds int64[], numbers of sentences]
     NAME.bin      the ids, sentence after sentence
 
@@ -34,7 +34,7 @@ HEAD = struct.Struct("<9sQBQ")  # magic, version, code, count
 _FLOATS = (6, 7)
 _OLD_MAGIC = b"TNTIDX\x00\x00"
 _COUNT = struct.Struct("<Q")
-_SPAN = 1 << 18  # sentences that are checked or written at a time
+_SPAN = 1 << 18  # sentences that are checked or written together
 _AGAIN = "copy both files again, or binarize the text again"
 
 Ids = NDArray[Any]
@@ -86,7 +86,7 @@ class IndexedIds:
         return self.data[start // item : end // item]
 
     def span(self, first: int, last: int) -> tuple[Ids, Longs]:
-        """Return the ids of sentences `first` to `last`, a view, and their (n + 1,) offsets. Raises CorpusError."""
+        """Return a view of the ids of sentences `first` to `last` − 1, and (n + 1,) offsets. Raises CorpusError."""
         sizes, starts, before = self.sizes[first:last], self.pointers[first:last], self._end(first - 1) if first else 0
         offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
         bounds = before + offsets * self.data.itemsize
@@ -107,7 +107,7 @@ class IndexedIds:
         for first in range(0, len(self), _SPAN):
             self.span(first, min(first + _SPAN, len(self)))
         if self.documents is not None and (np.diff(self.documents) < 0).any():
-            raise CorpusError(f"{shown_path(self.prefix + IDX)}: bounds of documents do not rise; {_AGAIN}")
+            raise CorpusError(f"{shown_path(self.prefix + IDX)}: bounds of documents do not increase; {_AGAIN}")
 
     def _end(self, sentence: int) -> int:
         return int(self.pointers[sentence]) + int(self.sizes[sentence]) * self.data.itemsize
@@ -117,7 +117,7 @@ class IndexedIds:
 
 
 def open_ids(path: str | os.PathLike[str]) -> IndexedIds:
-    """Map NAME.bin and NAME.idx into memory. Raises CorpusError if one is missing or damaged, or contains no ids."""
+    """Map NAME.bin and NAME.idx into memory. Raises CorpusError if one is missing or damaged, or contains floats."""
     prefix = prefix_of(path)
     index, data = (_mapped(prefix + ending) for ending in (IDX, BIN))
     kind, n, start, n_bounds = _layout(shown_path(prefix + IDX), index)
@@ -125,7 +125,7 @@ def open_ids(path: str | os.PathLike[str]) -> IndexedIds:
     if n_bounds is not None:
         bounds = np.frombuffer(index, "<i8", n_bounds, start + 12 * n)
         if not n_bounds or bounds[0] != 0 or bounds[-1] != n:
-            raise CorpusError(f"{shown_path(prefix + IDX)}: documents do not cover its sentences; {_AGAIN}")
+            raise CorpusError(f"{shown_path(prefix + IDX)}: bounds of documents do not span all sentences; {_AGAIN}")
     sizes, pointers = np.frombuffer(index, "<i4", n, start), np.frombuffer(index, "<i8", n, start + 4 * n)
     dtype = dtype_of(kind)
     ids = np.frombuffer(data, dtype, len(data) // dtype.itemsize)
@@ -139,21 +139,21 @@ def open_ids(path: str | os.PathLike[str]) -> IndexedIds:
 
 
 def _layout(path: str, index: bytes | mmap.mmap) -> tuple[str, int, int, int | None]:
-    """Return an index's dtype, number of sentences, start of sizes, and number of bounds (None in fairseq's files)."""
+    """Return an index's dtype, number of sentences, start of sizes, and number of bounds (None for fairseq)."""
     if index[: len(_OLD_MAGIC)] == _OLD_MAGIC:
-        raise CorpusError(f"{path}: is an index of fairseq's older kind; binarize the text again as mmap")
+        raise CorpusError(f"{path}: is in fairseq's older index format; binarize the text again as mmap")
     if not MAGIC.startswith(index[: len(MAGIC)]):
         raise CorpusError(f"{path}: is not an index of fairseq or Megatron, which starts with MMIDIDX; check the path")
     if len(index) < HEAD.size:
-        raise CorpusError(f"{path}: has {counted(len(index), 'byte')}, but its header has {HEAD.size}; {_AGAIN}")
+        raise CorpusError(f"{path}: has {counted(len(index), 'byte')}, but a header needs {HEAD.size}; {_AGAIN}")
     _, version, code, count = HEAD.unpack(index[: HEAD.size])
     if version != VERSION:
         raise CorpusError(f"{path}: the format version is {version}, but VOLT reads only {VERSION}; {_AGAIN}")
     if code in _FLOATS:
-        raise CorpusError(f"{path}: contains numbers with fractions, which are not ids; name another file")
+        raise CorpusError(f"{path}: contains floating-point numbers, which are not ids; give another file")
     names = [name for name, number in CODES.items() if number == code]
     if not names:
-        raise CorpusError(f"{path}: {code} is not the code of a type of numbers; {_AGAIN}")
+        raise CorpusError(f"{path}: the code {code} stands for no dtype; {_AGAIN}")
     size = HEAD.size + 12 * count
     if len(index) == size:
         return names[0], count, HEAD.size, None
@@ -163,9 +163,9 @@ def _layout(path: str, index: bytes | mmap.mmap) -> tuple[str, int, int, int | N
         if len(index) == size + _COUNT.size + 8 * n_bounds:
             return names[0], count, start, n_bounds
         if len(index) == size + _COUNT.size + 8 * n_bounds + count:
-            raise CorpusError(f"{path}: is a multimodal index of Megatron; name an index of text")
-    result = f"has {len(index):,} bytes; {counted(count, 'sentence')} need {size:,}"
-    raise CorpusError(f"{path}: {result}, or those of Megatron's head with documents; {_AGAIN}")
+            raise CorpusError(f"{path}: is a multimodal index of Megatron; give an index of text")
+    result = f"has {len(index):,} bytes, but {counted(count, 'sentence')} need {size:,}"
+    raise CorpusError(f"{path}: {result}, or more with Megatron's bounds of documents; {_AGAIN}")
 
 
 def _mapped(path: str) -> bytes | mmap.mmap:
@@ -179,7 +179,7 @@ def _mapped(path: str) -> bytes | mmap.mmap:
         raise unreadable(path, error, kind=CorpusError, remedy=remedy) from error
 
 
-_MOST_SMALL = 65_500  # ids: u16 leaves room for added tokens, as in fairseq
+_MOST_SMALL = 65_500  # ids that get u16, which leaves room for added tokens, as in fairseq
 
 
 def dtype_for(n_ids: int) -> str:
@@ -190,12 +190,12 @@ def check_dtype(dtype: str, n_ids: int) -> None:
     """Raise ConfigError if an id below `n_ids` is too large for a dtype."""
     most = int(np.iinfo(dtype_of(arguments.choice(dtype, "dtype", tuple(CODES)))).max)
     if n_ids - 1 > most:
-        result = f"dtype {dtype!r} allows ids up to {most:,}, but there are ids up to {n_ids - 1:,}"
+        result = f"dtype {dtype!r} allows ids up to {most:,}, but the largest id is {n_ids - 1:,}"
         raise ConfigError(f"{result}; pass", hint={"dtype": dtype_for(n_ids)})
 
 
 class IdsWriter:
-    """A writer of sentences; it keeps their sizes, 4 bytes each, in memory until the end."""
+    """A writer of sentences. It keeps the size of each, 4 bytes, in memory until the end."""
 
     def __init__(self, data: BinaryIO, dtype: str) -> None:
         self.dtype, self._data = dtype, data
@@ -204,11 +204,11 @@ class IdsWriter:
         self._sizes = list[NDArray[np.int32]]()
 
     def add(self, ids: NDArray[Any], sizes: NDArray[Any]) -> None:
-        """Write the (n_ids,) concatenated ids of sentences of (n,) sizes. Raises ConfigError for a misfit."""
+        """Write (n_ids,) concatenated ids of sentences of (n,) sizes. Raises ConfigError if they do not fit."""
         if len(sizes) and (int(sizes.min()) < 0 or int(sizes.max()) > np.iinfo(np.int32).max):
-            raise ConfigError(f"a sentence of {sizes.min()} or {sizes.max():,} ids; the limits are 0 and 2^31 − 1")
+            raise ConfigError(f"sentences have {sizes.min():,} to {sizes.max():,} ids; the limits are 0 and 2^31 − 1")
         if int(sizes.sum()) != len(ids):
-            raise ConfigError(f"sizes sum up to {sizes.sum():,}, but there are {len(ids):,} ids; give all sizes")
+            raise ConfigError(f"the sum of sizes is {sizes.sum():,}, but there are {len(ids):,} ids; give all sizes")
         for id_ in (int(ids.min()), int(ids.max())) if len(ids) else ():
             if not self._info.min <= id_ <= self._info.max:
                 allowed = f"{self.dtype} allows {int(self._info.min):,} to {int(self._info.max):,}"
@@ -232,15 +232,15 @@ class IdsWriter:
 def write_ids(path: str | os.PathLike[str], *, dtype: str) -> Iterator[IdsWriter]:
     """Open a writer of NAME.bin and NAME.idx, which appear when the block ends, and are removed if it fails.
 
-    A kill leaves the old pair, the new pair, or no .idx, without which no .bin is read.
-    Raises OutputError if a file cannot be written, ConfigError if one is a pipe or a device.
+    A kill leaves the old pair, the new pair, or no .idx, without which the .bin cannot be read.
+    Raises OutputError if a file cannot be written, ConfigError if a path is a pipe or a device.
     """
     arguments.choice(dtype, "dtype", tuple(CODES))
     prefix = prefix_of(path)
     for ending in (BIN, IDX):
         with suppress(OSError, ValueError):  # writing reports it
             if follow(prefix + ending).is_written_through:
-                raise ConfigError(f"{shown_path(prefix + ending)}: is a pipe or a device; name a file")
+                raise ConfigError(f"{shown_path(prefix + ending)}: is a pipe or a device; give the path of a file")
     with write_atomic(prefix + IDX) as index, write_atomic(prefix + BIN) as data:
         writer = IdsWriter(data, dtype)
         yield writer

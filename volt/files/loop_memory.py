@@ -14,7 +14,7 @@ _CACHE_LINE, _LARGE_PAGE = 64, 1 << 21  # bytes
 
 
 def aligned(n: int) -> NDArray[np.uint64]:
-    """Return zeros aligned to a cache line, or to a large page if they fill one."""
+    """Return n zeros aligned to a cache line, or to a large page if they fill a page."""
     step = _LARGE_PAGE if 8 * n >= _LARGE_PAGE else _CACHE_LINE
     room = np.zeros(n + step // 8, np.uint64)
     skip = -room.ctypes.data % step // 8
@@ -30,9 +30,10 @@ def longer(array: NDArray[Any], length: int) -> NDArray[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Padded:
-    """A text as the loops need it. separator: the byte that ends each line, including the last
+    """A text as the loops need it.
 
     data: (size + PADDING or more,) uint8
+    separator: the byte that ends each line, including the last
     """
 
     data: NDArray[np.uint8]
@@ -49,7 +50,7 @@ class PaddedMemory:
     def read(self, text: bytes | memoryview | FileSpan, *, separator: int, padded: bool = False) -> Padded:
         r"""Return a text as the loops need it, valid until the next read.
 
-        padded: the text ends with a separator and is followed by `PADDING` readable bytes: use it without a copy
+        padded: whether the text ends with a separator and `PADDING` readable bytes follow it, so that no copy is needed
 
         >>> text = PaddedMemory().read(b"low", separator=ord("\n"))
         >>> text.size, text.data[: text.size].tobytes()
@@ -70,5 +71,5 @@ class PaddedMemory:
         if size and whole[size - 1] != separator:
             whole[size], size = separator, size + 1
         data = whole[: size + PADDING]
-        data.flags.writeable = False  # as a text's own memory is, so that the loop is compiled once
+        data.flags.writeable = False  # like the memory of bytes, so that the loop is compiled once
         return Padded(data, size, separator)

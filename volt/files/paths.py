@@ -18,13 +18,13 @@ from volt.urls import SCHEMES, foreign_scheme, plain_path, url_of
 
 def size_of(path: str) -> int | None:
     """Return the size of a file in bytes; None if it is unknown."""
-    with suppress(OSError, ValueError):  # raised where it is read
+    with suppress(OSError, ValueError):  # reading it raises the error
         return _look(path).size
     return None
 
 
 def mark_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:
-    """Return size and modification time, or a URL's version; None if the file does not exist."""
+    """Return a file's size and modification time, or a URL's size and version; None if it does not exist."""
     with suppress(OSError):
         return _look(path).stamp
     return None
@@ -58,7 +58,7 @@ def exists(path: str | os.PathLike[str]) -> bool:
 
 
 def check_readable(path: str | os.PathLike[str], *, kind: type[VoltError]) -> None:
-    """Raise an error of this kind if a path or URL may not be read."""
+    """Raise an error of class `kind` if a path or URL cannot be read."""
     if (url := url_of(path)) is None:
         path = plain_path(os.fspath(path))
     try:
@@ -83,7 +83,7 @@ def expand(sources: Sources) -> list[str]:
     """Return the paths to read: files, globs (sorted), folders (sorted, recursive, no hidden files), "-" (stdin), URLs.
 
     sources: one or more, such as s3://bucket/corpus/*.gz
-    Links to folders are not followed; pipes, sockets and devices are read only if named.
+    Links to folders are not followed; pipes, sockets and devices are read only if they are given by name.
     Raises CorpusError if a source is missing, matches nothing or is a folder without files.
 
     >>> expand("-")
@@ -92,17 +92,17 @@ def expand(sources: Sources) -> list[str]:
     named = [sources] if isinstance(sources, str | os.PathLike) else sources
     paths = [path for source in named for path in _expand_one(plain_path(os.fspath(source)))]
     if not paths:
-        raise CorpusError("no corpus was given; name a file, a directory, a pattern or - for stdin")
+        raise CorpusError("no corpus was given; give a file, a directory, a pattern or - for stdin")
     return paths
 
 
 def expand_user(path: str) -> str:
-    """Expand `~`, `~name`, `$NAME` and `${NAME}` in a path of a configuration. Raises ConfigError."""
+    """Expand `~`, `~name`, `$NAME` and `${NAME}` in a path. Raises ConfigError if a user or variable is not known."""
     if url_of(path) is not None:
         return _VARIABLE.sub(lambda match: _value_of(match, path), path)
     home, slash, rest = path.partition("/") if path.startswith("~") else ("", "", path)
     if (result := os.path.expanduser(home)) == home and home:
-        raise ConfigError(f"{shown_path(path)}: there is no home folder of {home[1:] or 'yours'}; write the path out")
+        raise ConfigError(f"{shown_path(path)}: the home folder {home} is not known; write the path out")
     return result + slash + _VARIABLE.sub(lambda match: _value_of(match, path), rest)
 
 
@@ -134,7 +134,7 @@ def _expand_one(source: str) -> list[str]:
     if not paths:
         missing = "no file matches this pattern" if glob.has_magic(source) else "no such file"
         if (scheme := foreign_scheme(source)) is not None:
-            raise CorpusError(f"{shown_path(source)}: {scheme}:// is not read; copy it, or give one of {SCHEMES}")
+            raise CorpusError(f"{shown_path(source)}: {scheme}:// is not supported; copy it, or use one of {SCHEMES}")
         result = "the directory contains no files" if matches else missing
         raise CorpusError(f"{shown_path(source)}: {result}; check the path")
     return list({os.path.normpath(path): path for path in reversed(paths)}.values())[::-1]

@@ -1,9 +1,9 @@
 """Divide an uncompressed file between workers into ranges of bytes, and between threads into spans of whole lines.
 
-A line belongs to the range in which it starts. Only a few bytes are read to find the line end at which a span ends.
+A line belongs to the range in which it starts. To find the line end where a span ends, only a few bytes are read.
 """
 
-# There is no memory map, because it ends the process if the file is shortened.
+# Files are not memory-mapped, because the process would be killed if a file became shorter.
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Descriptor:
         return data
 
     def line_end(self, place: int, far: int) -> int:
-        """Return the byte after the line that contains byte `place` − 1, at most `far`."""
+        """Return the index of the byte after the line that contains byte `place` − 1, at most `far`."""
         place -= 1
         while place < far:
             piece = self.read_some(place, min(_SPAN_STEP, far - place))
@@ -116,7 +116,7 @@ def can_span(path: str) -> bool:
 
 
 def open_plain(path: str) -> Descriptor | None:
-    """Open a file that can be divided; return None for others."""
+    """Open a file if it can be divided; return None if it cannot."""
     if path == "-" or not hasattr(os, "preadv") or not os.path.isfile(path) or not os.path.getsize(path):
         return None
     file = Descriptor(path)
@@ -124,7 +124,7 @@ def open_plain(path: str) -> Descriptor | None:
 
 
 def file_spans(file: str | Descriptor, *, size: int, max_line: int | None = MAX_LINE) -> Iterator[FileSpan]:
-    """Divide a plain file into spans of about `size` bytes, without a byte order mark. Raises CorpusError."""
+    """Divide a plain file, without its byte order mark, into spans of about `size` bytes. Raises CorpusError."""
     file, most = Descriptor(file) if isinstance(file, str) else file, checked_max_line(max_line)
     head, end = file.read(0, HEAD_SIZE), os.fstat(file.number)[stat.ST_SIZE]
     refuse_binary(file.path, head)
@@ -138,12 +138,12 @@ def file_spans(file: str | Descriptor, *, size: int, max_line: int | None = MAX_
 
 T = TypeVar("T")
 RANGE_SIZE = 64 << 20  # bytes
-_UNKNOWN = 2  # stands for the uncounted number of a line that is not the file's first
+_UNKNOWN = 2  # stands for the number of a line that is not the file's first, if earlier lines are not counted
 
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """The lines that start from byte `start` to byte `stop` of a file of `size` bytes."""
+    """The lines that start at byte `start` or later, before byte `stop`, of a file of `size` bytes."""
 
     path: str
     start: int
@@ -155,9 +155,9 @@ class FileRange:
 
 
 def ranges_of(path: str, *, size: int = RANGE_SIZE) -> list[FileRange]:
-    """Return ranges of `size` bytes each except the last; [] if the file is smaller or cannot be divided."""
+    """Return ranges of `size` bytes (the last may be shorter); [] if the file is smaller or cannot be divided."""
     step = arguments.whole(size, "size", low=1)
-    with suppress(CorpusError, OSError):  # raised where it is read
+    with suppress(CorpusError, OSError):  # reading it raises the error
         plain = plain_path(path)
         if url_of(path) is None and can_span(plain) and (end := os_path.getsize(plain)) > step:
             return [FileRange(plain, start, min(end, start + step), end) for start in range(0, end, step)]
@@ -168,7 +168,7 @@ def read_range(
     part: FileRange, *, block_size: int = BLOCK_SIZE, errors: Errors = "strict", max_line: int | None = MAX_LINE,
     first_line: int = _UNKNOWN,
 ) -> Iterator[Block]:  # fmt: skip
-    """Yield the blocks of a range as `read_blocks` does. first_line: for errors; see `numbered`"""
+    """Yield the blocks of a range as `read_blocks` does. first_line: the first line's number; see `numbered`"""
     file, longest = Descriptor(part.path), (max_line or part.size) + len(BYTE_ORDER_MARK)
     refuse_binary(part.path, file.read_some(0, min(HEAD_SIZE, part.size)))
     pieces = _pieces(file, part, min(part.size, part.stop + longest), block_size)
@@ -178,7 +178,7 @@ def read_range(
 
 
 def numbered(part: FileRange, read: Callable[[int], T]) -> T:
-    """Call `read` without a first line; if it raises, count the lines before the range and call it again."""
+    """Call `read` without a known first line; if it raises, count the lines before the range and call it again."""
     try:
         return read(_UNKNOWN)
     except CorpusError:
@@ -189,7 +189,7 @@ def numbered(part: FileRange, read: Callable[[int], T]) -> T:
 
 
 def _pieces(file: Descriptor, part: FileRange, far: int, step: int) -> Iterator[bytes]:
-    """Yield the bytes of a range. far: where the search for the end of its last line stops"""
+    """Yield the bytes of a range. far: the byte at which the search for the end of its last line stops"""
     if (start := _first_byte(file, part)) == part.stop:
         return  # no line starts in the range
     end, file.n_read = file.line_end(part.stop, far), start

@@ -1,7 +1,7 @@
 """Read the size, version, listing and byte ranges of URLs by fsspec. All failures are OSErrors.
 
-A failed request is retried up to `TRIES` times with growing pauses, unless a retry cannot help. Patterns match as for
-local paths. For http, "?" begins a query, and a folder consists of the links of its page.
+A request is tried up to `TRIES` times with growing pauses, unless a retry cannot help. Patterns match as for local
+paths. For http, "?" begins a query, and a folder consists of the files to which its page links.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from volt.errors import MissingLibraryError, missing
 from volt.urls import bare, is_web
 
 TRIES, PAUSE = 5, 0.2  # seconds before the second try; pauses double
-_CONNECT, _SILENT = 15, 20  # seconds that a server may take to answer, and to send anything more
+_CONNECT, _SILENT = 15, 20  # seconds within which a server must accept a connection, and send its next bytes
 _LIBRARIES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "hf": "huggingface_hub"}
 _VERSIONS = ("ETag", "etag", "md5Hash", "blob_id", "LastModified", "last_modified", "Last-Modified", "created", "mtime")
 _TEMPORARY = (408, 425, 429)  # HTTP statuses from 400 to 499 after which a retry may succeed
@@ -53,7 +53,7 @@ class ChangedError(OSError):
 
 
 class ServerError(OSError):
-    """A server failed in all tries, or rejected the request."""
+    """A server failed in every try, or rejected the request."""
 
     remedy = "run it again when the server answers"
 
@@ -65,7 +65,7 @@ class RefusedError(PermissionError):
 
 
 def look(url: str) -> RemoteStat:
-    """Return the status of a URL, not cached. Raises OSError."""
+    """Return the status of a URL, without a cache. Raises OSError."""
     if is_web(url) and bare(url).endswith("/"):
         return RemoteStat(None, 0, is_folder=True)
     from hashlib import blake2b  # takes a while, as it loads OpenSSL
@@ -112,7 +112,7 @@ def tries() -> Iterator[int]:
 
 
 def failure(error: Exception) -> OSError | None:
-    """Return the error to raise if a retry cannot help, else None."""
+    """Return the error to raise if a retry cannot help; None if it can."""
     cause = _cause(error)
     status = _status(cause)
     if status in (401, 403) or isinstance(cause, PermissionError) or type(cause).__name__ == "NoCredentialsError":
@@ -128,7 +128,7 @@ def failure(error: Exception) -> OSError | None:
 def system_of(url: str) -> tuple[Any, str]:
     """Return the fsspec file system of a URL, one per process, and the path in it."""
     if url.startswith(("s3://", "gs://")) and "@" in url.split("/")[2]:
-        raise RefusedError(errno.EACCES, "keys in the URL are not taken; give them as the library of this scheme does")
+        raise RefusedError(errno.EACCES, "keys in a URL are not used; configure them for the library of this scheme")
     scheme = url.partition(":")[0]
     key = os.getpid(), scheme
     if key not in _systems:
@@ -171,11 +171,11 @@ def _range(system: Any, path: str, start: int, end: int) -> bytes:
         try:  # `cat_file` would return the whole file if the server supports no ranges
             return bytes(file._fetch_range(start, end))
         except ValueError as error:  # fsspec's error for a server without ranges
-            raise NoRangesError(errno.ESPIPE, "the server gives files as a whole only") from error
+            raise NoRangesError(errno.ESPIPE, "the server sends only whole files") from error
 
 
 def _cause(error: Exception) -> Exception:
-    """Return the cause: fsspec reports every HTTP failure as a missing file."""
+    """Return an error's real cause, because fsspec reports every HTTP failure as a missing file."""
     result = error.__cause__ if isinstance(error, FileNotFoundError) else None
     return result if isinstance(result, Exception) else error
 
@@ -244,7 +244,6 @@ def _matching(pattern: str) -> Iterator[str]:
 
 
 def _expression(part: str) -> str:
-    """Return the regular expression of one part of a pattern, with the slash before it."""
     if part == "**":
         return "(?:/[^/]*)*?"
     return "/" + re.sub(r"\(\?s:(.*)\)\\Z", r"\1", fnmatch.translate(part)).replace(".*", "[^/]*")

@@ -1,7 +1,7 @@
-"""Read URLs from start to end, fetch them as local files, and upload files whole or not at all.
+"""Read URLs from start to end, fetch them as local files, and upload files completely or not at all.
 
-A URL is read by ranges in threads, or in one request if the server supports no ranges. If the file changes meanwhile,
-an error is raised.
+A URL is read by ranges in threads, or in one request if the server supports no ranges. If the file changes while it is
+read, an error is raised.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from volt.files.temporary import scratch_folder
 from volt.files.threads import in_order, prefetch
 from volt.urls import is_web, name_of, url_of
 
-HEAD, STEP = 64 << 10, 8 << 20  # bytes of the first range, which is often enough, and of the others
+HEAD, STEP = 64 << 10, 8 << 20  # bytes of the first range, which often suffices, and of the others
 _N_THREADS = 3  # ranges read at a time
 
 
@@ -41,7 +41,7 @@ class RemoteFile:
         self.close()
 
     def read(self, size: int = -1) -> bytes:
-        """Return up to `size` bytes, b"" at the end; without a size, the rest."""
+        """Return up to `size` bytes, b"" at the end; without a size, all remaining bytes."""
         if size < 0:
             return b"".join([bytes(self._rest), *self._pieces])
         if size and not self._rest:
@@ -69,7 +69,7 @@ class RemoteFile:
 
     def _ranges(self, size: int) -> Iterator[bytes]:
         yield self._range(0, min(HEAD, size))
-        if size > HEAD:  # alone: it shows whether there are ranges
+        if size > HEAD:  # before any thread, to learn whether the server supports ranges
             yield self._range(HEAD, min(STEP, size))
         spans = [(start, min(start + STEP, size)) for start in range(STEP, size, STEP)]
         yield from in_order(lambda span: self._range(*span), spans, n_threads=_N_THREADS)
@@ -80,7 +80,7 @@ class RemoteFile:
         except ServerError as error:
             self._refuse(error)
         if len(data) != end - start:
-            self._refuse(ServerError(errno.EIO, f"the server gave {len(data):,} of {end - start:,} bytes"))
+            self._refuse(ServerError(errno.EIO, f"the server sent {len(data):,} of {end - start:,} bytes"))
         return data
 
     def _refuse(self, error: OSError) -> NoReturn:
@@ -119,7 +119,7 @@ Beside = Callable[[Path], Iterable[Path]]
 def local_copy(path: str | Path, *, kind: type[VoltError], beside: Beside | None = None) -> Iterator[Path]:
     """Yield a local path unchanged; for a URL, the path of a temporary copy. Errors name the URL.
 
-    beside: returns further files to fetch, if they exist, for the path of the copy
+    beside: path of the copy → further files to fetch from the same folder, if they exist
     """
     if (url := url_of(path)) is None:
         yield Path(path)

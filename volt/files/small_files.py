@@ -1,6 +1,6 @@
 """Read a small file at once, as bytes or text, decompressed if necessary.
 
-All functions raise an error of `kind`, with the file, the line and the remedy.
+All functions raise errors of class `kind`, with the file, the line and the remedy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from volt.files.remote_files import RemoteFile
 
 _REMEDY = "; convert it to UTF-8"
-_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7z", b"\x28\xb5")  # signatures; `find_decoder` needs an import
+_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7z", b"\x28\xb5")  # signatures, checked before the slow import of decoders
 _MOST_UNPACKED = 1 << 28  # bytes, by default
 
 
@@ -28,7 +28,7 @@ def read_bytes(path: str | Path, *, kind: type[VoltError], most: int | None = No
         most = _MOST_UNPACKED if most is None else most
         data = _unpacked(path, data, kind=kind, most=most)
     if most is not None and len(data) > most:
-        raise kind(f"{shown_path(path)}: more than {most:,} bytes, which no file of this kind needs; check the path")
+        raise kind(f"{shown_path(path)}: more than {most:,} bytes, too many for such a file; check the path")
     return data
 
 
@@ -36,7 +36,7 @@ def is_pipe(path: str | Path) -> bool:
     """Check whether a path is a pipe, which can be read only once."""
     try:
         return stat.S_ISFIFO(os.stat(path).st_mode)
-    except (OSError, ValueError):  # raised where it is read
+    except (OSError, ValueError):  # reading it raises the error
         return False
 
 
@@ -49,7 +49,7 @@ def read_head(path: str | Path, n_bytes: int, *, kind: type[VoltError]) -> bytes
 
 
 def read_start(path: str | Path, n_bytes: int, *, kind: type[VoltError] = CorpusError) -> bytes:
-    """Return the first bytes of a file as stored; all for −1."""
+    """Return the first bytes of a file as stored; all if `n_bytes` is −1."""
     try:
         with opened(path) as file:
             return file.read(n_bytes)
@@ -58,7 +58,7 @@ def read_start(path: str | Path, n_bytes: int, *, kind: type[VoltError] = Corpus
 
 
 def is_compressed(path: str | Path, *, kind: type[VoltError] = CorpusError) -> bool:
-    """Check whether a file starts as gzip, bzip2, xz or zstd files do."""
+    """Check whether a file starts like a gzip, bzip2, xz or zstd file."""
     from volt.files.decompression import LONGEST_MAGIC, find_decoder
 
     return find_decoder(read_start(path, LONGEST_MAGIC, kind=kind)) is not None

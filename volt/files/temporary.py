@@ -1,6 +1,6 @@
-"""Create temporary files and folders, and lock them; after a kill, a later process removes those without a lock.
+"""Create and lock temporary files and folders. If a process is killed, a later one removes those without a lock.
 
-The temporary file of `a.txt` is `.a.txt.00000000.part`. The next writer of `a.txt` finds it by its small number,
+The temporary file of `a.txt` is `.a.txt.00000000.part`. The next writer of `a.txt` finds it by trying small numbers,
 without listing the folder.
 """
 
@@ -23,7 +23,7 @@ from volt.errors import OutputError, reason, shown_path
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Create a locked folder, in TMPDIR if set; remove folders of this user's dead processes. Raises OutputError."""
+    """Create a locked folder, in TMPDIR if set; remove folders of this user's killed processes. Raises OutputError."""
     requested, prefix = os.environ.get("TMPDIR"), f"volt-{os.getuid()}-"
     try:
         place = os.path.abspath(requested or tempfile.gettempdir())
@@ -51,14 +51,14 @@ def _new_folder(place: str, prefix: str) -> tuple[int, Path]:
             os.close(handle)
 
 
-N_NAMES = 8  # temporary files of one output with small numbers; further writers at the same time draw random numbers
+N_NAMES = 8  # small numbers for temporary files of one output; if all are in use, a writer draws random numbers
 _N_DRAWN = 100
 _LONGEST = 255 - len("..00000000.part")  # bytes of an output's name
 
 
 @contextmanager
 def temporary_file(place: Path, mode: int) -> Iterator[tuple[int, Path]]:
-    """Create a locked file for the output `place`; yield its descriptor and path; remove it, unless it was renamed."""
+    """Yield the descriptor and path of a new, locked file for the output `place`; remove it unless it was renamed."""
     handle, path = _new_file(place, mode)
     try:
         yield handle, path
@@ -80,7 +80,7 @@ def _new_file(place: Path, mode: int) -> tuple[int, Path]:
             if _lock(handle) and _is_at(handle, name):
                 return handle, name
             os.close(handle)  # another writer removed it before it was locked
-    raise FileExistsError(errno.EEXIST, "too many others write to it")
+    raise FileExistsError(errno.EEXIST, "too many processes write to it")
 
 
 def sweep(path: Path, *, is_folder: bool = False) -> None:
@@ -99,7 +99,7 @@ def sweep(path: Path, *, is_folder: bool = False) -> None:
 
 
 def sweep_beside(places: Collection[Path]) -> list[Path]:
-    """Remove these outputs' temporary files whose writers have ended; return the files of live writers."""
+    """Remove temporary files of these outputs whose writers have ended; return the files of running writers."""
     existing = {path for folder in {place.parent for place in places} for path in folder.glob(".*.part")}
     files = [path for place in places for path in _numbered(place) if path in existing]
     for path in files:
@@ -108,7 +108,7 @@ def sweep_beside(places: Collection[Path]) -> list[Path]:
 
 
 def _lock(handle: int) -> bool:
-    """Lock a file; return False if another process has locked it. File systems without locks are accepted."""
+    """Lock a file; return False if another process holds the lock. On a file system without locks, return True."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

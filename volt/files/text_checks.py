@@ -1,10 +1,10 @@
 """Check whether bytes are UTF-8 text, name the binary format if they are not, and limit the length of a line.
 
-Text may contain any character, including NUL. Only the first `HEAD_SIZE` bytes decide. A file is refused if they have:
+Text may contain any character, including NUL. Only the first `HEAD_SIZE` bytes are checked. A file is refused for:
 
     a signature     zip, PDF, PNG, UTF-16 with a byte order mark and so on
-    UTF-16, UTF-32  at least 90 % of every second byte is NUL and no other byte; or of three bytes in four
-    control bytes   in 64 bytes or more: 30 % NUL, or 30 % other control characters (5 % if not valid UTF-8)
+    UTF-16, UTF-32  one byte of every two (UTF-16) or four (UTF-32) is never NUL; the others are NUL in 90 % or more
+    control bytes   if there are 64 bytes or more: 30 % NUL, or 30 % other control characters (5 % if not UTF-8)
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from volt.errors import CorpusError, shown_path
 from volt.fork_guard import about_to_use_polars
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # no part of the first line
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # does not belong to the first line
 HEAD_SIZE = 8 << 10  # bytes that are checked
-_LEAST = 64  # bytes, for shares to be significant
+_LEAST = 64  # bytes, so that shares are significant
 _NUL_SHARE, _CONTROL_SHARE, _CONTROL_SHARE_OF_NO_TEXT = 0.3, 0.3, 0.05
 _CONTROL = bytes({*range(1, 32), 127} - set(b"\t\n\v\f\r\x1b"))
 
@@ -33,7 +33,7 @@ _SIGNATURES = {
     b"PK\x03\x04": "a zip archive; unpack it",
     b"7z\xbc\xaf\x27\x1c": "a 7z archive; unpack it",
     b"\x04\x22\x4d\x18": "an lz4 file; recompress it with gzip, xz or zstd",
-    b"PAR1": "a parquet file; name it as a file on disk, with its text column",
+    b"PAR1": "a parquet file; give it as a file on disk, with its text column",
     b"SQLite format 3": "an SQLite database; export its text column",
     b"%PDF-": "a PDF document; extract its text",
     b"\x89PNG": "a PNG image; exclude it",
@@ -42,7 +42,7 @@ _LONGEST_SIGNATURE = max(map(len, _SIGNATURES))
 
 
 def refuse_binary(path: str, head: bytes, *, is_all: bool = True) -> None:
-    """Raise CorpusError if a file's first `HEAD_SIZE` bytes are binary. is_all: False before the rest of these"""
+    """Raise CorpusError if a file's first `HEAD_SIZE` bytes are binary. is_all: False if more of them will follow"""
     if message := foreign(head) if is_all else _signature(head):
         raise CorpusError(f"{shown_path(path)}: {message}")
 
@@ -107,7 +107,7 @@ def _is_start_of_utf8(head: bytes) -> bool:
 
 
 def is_utf8(data: bytes) -> bool:
-    """Check by Polars whether bytes are UTF-8, ten times faster than bytes.decode()."""
+    """Check with Polars whether bytes are UTF-8, ten times as fast as bytes.decode()."""
     import polars as pl
 
     if data.isascii():
@@ -123,8 +123,8 @@ _FEW = 1 << 14  # bytes that Python decodes in about 10 µs
 
 
 def is_utf8_array(data: NDArray[np.uint8]) -> bool:
-    """Check whether bytes are UTF-8 without Polars, which must not run before a fork; release the lock."""
-    if len(data) <= _FEW:  # a stream's first line need not wait for the import of Arrow
+    """Check whether bytes are UTF-8 without Polars, which must not run before a fork, and without Python's lock."""
+    if len(data) <= _FEW:  # so that a stream's first line does not wait for the import of Arrow
         try:
             data.tobytes().decode()
             return True
@@ -142,7 +142,7 @@ def is_utf8_array(data: NDArray[np.uint8]) -> bool:
 
 
 def first_fault(data: bytes) -> int:
-    """Return the index of the first byte that is not UTF-8; the length if all are."""
+    """Return the index of the first byte that is not UTF-8; the length if all bytes are."""
     try:
         data.decode()
     except UnicodeDecodeError as error:
@@ -151,7 +151,7 @@ def first_fault(data: bytes) -> int:
 
 
 def overlong(text: bytes, most: int) -> int:
-    r"""Return where the first line of more than `most` bytes starts, or −1.
+    r"""Return where the first line of more than `most` bytes starts; −1 if there is none.
 
     >>> overlong(b"old\nlower\n", 4)
     4
@@ -174,6 +174,6 @@ def long_line_error(path: str, line: int, most: int) -> LongLineError:
 
 
 def refuse_long(text: bytes, most: int | None, *, path: str, first_line: int) -> None:
-    """Raise CorpusError if one of these lines has more than `most` bytes."""
+    """Raise CorpusError if a line of the text has more than `most` bytes."""
     if most is not None and (start := overlong(text, most)) >= 0:
         raise long_line_error(path, first_line + text.count(b"\n", 0, start), most)

@@ -1,7 +1,7 @@
 """Run work in threads: ordered results, prefetch, and compiled loops that can be interrupted.
 
-A compiled loop shares a (2,) int64 array with its caller: slot 0 counts the work done; a nonzero value in slot 1 ends
-the loop.
+A compiled loop shares a (2,) int64 array with its caller: element 0 counts the work done; a nonzero element 1 ends the
+loop.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ T = TypeVar("T")
 def run_watched(kernel: Callable[[NDArray[np.int64]], T], *, report: Callable[[int], object] | None = None) -> T:
     """Run `kernel(progress)` in a thread, and stop it when the caller is interrupted.
 
-    report: called with the work done, every 0.05 seconds
+    report: called every 0.05 seconds with the work done
     """
     import numpy as np
 
     progress = np.zeros(2, np.int64)
     task = ThreadTask(partial(kernel, progress))
-    thread = Thread(target=task.run, daemon=True)  # ends with its caller, if that is a daemon
+    thread = Thread(target=task.run, daemon=True)  # does not keep the process alive
     thread.start()
     try:
         while thread.is_alive():
@@ -52,7 +52,7 @@ def run_watched(kernel: Callable[[NDArray[np.int64]], T], *, report: Callable[[i
 
 
 MOST_WORKERS = 256  # threads or processes that one program may start
-_GRACE = 2.0  # seconds that threads have to end their calls
+_GRACE = 2.0  # seconds to wait for threads to finish their calls
 
 
 def available_cores() -> int:
@@ -63,13 +63,13 @@ def available_cores() -> int:
 def can_wait(pid: int) -> bool:
     """Check whether this process can wait for threads and locks of process `pid`.
 
-    In a fork, and while the interpreter is finalizing, no other thread runs or releases a lock.
+    In a forked process, and while the interpreter is finalizing, no other thread runs or releases a lock.
     """
     return pid == os.getpid() and not sys.is_finalizing()
 
 
 class ThreadTask(Future[T]):
-    """A call for a thread of this process to make."""
+    """A call that a thread of this process is to make."""
 
     def __init__(self, call: Callable[[], T]) -> None:
         super().__init__()
@@ -115,14 +115,14 @@ class _Threads:
             self._tasks.put(None)
         late = time.monotonic() + _GRACE
         for thread in self._threads if can_wait(self._pid) else ():
-            if thread is not current_thread():  # a thread may collect the reader of its results
+            if thread is not current_thread():  # garbage collection in a thread may close its own pool
                 thread.join(max(0, late - time.monotonic()))
 
 
 def in_order(
     function: Callable[[A], B], items: Iterable[A], *, n_threads: int, is_awaited: Callable[[A], bool] = lambda _: False
 ) -> Iterator[B]:
-    """Map in threads, including the caller's, a few items ahead; results and errors come in the order of the items.
+    """Map in threads, including the caller's, a few items ahead; yield results, or raise, in the order of the items.
 
     is_awaited: whether an item's result must be yielded before the next item is requested
     """
@@ -169,7 +169,7 @@ def _next(items: Iterator[A]) -> tuple[A] | Future[Any] | None:
 
 
 def prefetch(items: Iterator[T]) -> Generator[T, None, None]:
-    """Compute the next item in a thread while this one is in use. Closing it closes the items."""
+    """Compute the next item in a thread while the current one is in use. Closing the generator closes `items`."""
     ahead = next_in_thread(items)
     try:
         while (item := patiently(ahead)) is not None:
@@ -182,7 +182,7 @@ def prefetch(items: Iterator[T]) -> Generator[T, None, None]:
 
 def patiently(future: Future[T]) -> T:
     """Return the future's result."""
-    # Each wait is short, because after Polars queries SIGINT cannot end a wait.
+    # Waits are short, because after a Polars query SIGINT cannot interrupt a wait.
     while True:
         try:
             return future.result(timeout=0.1)
@@ -190,7 +190,7 @@ def patiently(future: Future[T]) -> T:
             if future.done():
                 raise
             if isinstance(future, ThreadTask) and not can_wait(future.pid):
-                raise ConfigError("another process computes this; start it in the process that reads it") from None
+                raise ConfigError("another process computes this item; start and read it in one process") from None
 
 
 def next_in_thread(items: Iterator[T]) -> ThreadTask[T | None]:

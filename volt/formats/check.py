@@ -1,4 +1,4 @@
-"""Vocabulary, file and lines → `Agreement`: how far VOLT and the real library give equal pieces and ids."""
+"""Compare VOLT with the library that a file is for: in how many lines their pieces and ids agree (`Agreement`)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Agreement:
 def check(vocabulary: Vocabulary, path: str | Path, format: str, lines: Sequence[str]) -> Agreement:
     """Compare our encoder with the library that loads the file exported to `path`, on these lines.
 
-    Raises ConfigError if the format has no library that cuts text.
+    Raises ConfigError if the format has no library that encodes text.
     """
     peer_of = getattr(format_module(format), "peer_of", None)
     peer = peer_of(Path(path), vocabulary) if peer_of else load_peer(path, format, special=vocabulary.special)
@@ -70,7 +70,7 @@ def check(vocabulary: Vocabulary, path: str | Path, format: str, lines: Sequence
 def check_import(
     vocabulary: Vocabulary, path: str | Path, format: str, lines: Sequence[str], *, pattern: str | None = None
 ) -> Agreement:
-    """Compare our encoder with the library that loads a foreign file as its publisher does, on these lines.
+    """Compare our encoder, on these lines, with the library that loads an imported file as its publisher does.
 
     vocabulary: the vocabulary read from the file
     pattern: the publisher's pattern, if the file does not name it
@@ -107,7 +107,7 @@ def plain_file(path: str | Path) -> Iterator[Path]:
 
 
 def compared(vocabulary: Vocabulary, peer: Peer, lines: Sequence[str]) -> Agreement:
-    """Compare our encoder and a library on these lines."""
+    """Compare our encoder with a library on these lines."""
     encoder = Encoder(vocabulary)
     ours, theirs = encoder.encode_lines(lines), peer.pieces(lines)
     our_ids = [encoder.ids(pieces).tolist() for pieces in ours]
@@ -132,12 +132,12 @@ def load_peer(path: str | Path, format: str, *, special: SpecialTokens = USUAL) 
     load = peer_loader(format)
     if load is None:
         able = ", ".join(name for name in FORMATS if peer_loader(name))
-        raise ConfigError(f"{format} is a list of tokens, but no library can encode with it; check one of: {able}")
+        raise ConfigError(f"{format} only lists tokens, so that no library can encode with it; check one of: {able}")
     return load(Path(path), special=special)
 
 
 def probe_lines(vocabulary: Vocabulary) -> list[str]:
-    """Make lines of the vocabulary's tokens: single, two with a space, two joined, and with unknown characters.
+    """Return lines of one token, of two with and without a space between, and with unknown characters.
 
     >>> probe_lines(Vocabulary(merges=(), tokens=("l", "o")))[:4]
     ['l', 'o', 'l o', 'lo']

@@ -1,6 +1,6 @@
 """fairseq dict.txt ⇄ vocabulary: "piece count" a line; ids are line numbers + 3, after <s> <pad> </s> <unk>.
 
-Every id from 4 up equals ours. A piece spelled like an earlier one is marked with "#fairseq:overwrite".
+Every id from 4 up equals VOLT's. A piece spelled like an earlier one is marked with "#fairseq:overwrite".
 
     l@@ 7
     lo@@ 3
@@ -19,7 +19,7 @@ from volt.vocabulary import Vocabulary
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # ids 0 to 3, whatever our vocabulary calls them
 _OVERWRITE = " #fairseq:overwrite"
-_FILLER = re.compile(r"madeupword\d{4}")  # with which fairseq-preprocess rounds a size up to a multiple of 8
+_FILLER = re.compile(r"madeupword\d{4}")  # fairseq-preprocess adds these to round a size up to a multiple of 8
 _ROW = re.compile(r"\S+ \d+( #fairseq:overwrite)?")
 
 
@@ -33,17 +33,17 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
         rows.append(f"{piece} {count}{_OVERWRITE * (piece in seen)}")
         seen.add(piece)
     lists.write_lines(path, rows)
-    usual = "ids from 4 up equal VOLT's; fairseq's own <s> <pad> </s> <unk> have the ids 0 to 3, VOLT's are 1 3 2 0"
+    usual = "ids from 4 up equal VOLT's; <s> <pad> </s> <unk> have the ids 0 1 2 3 in fairseq, and 1 3 2 0 in VOLT"
     notes = [lists.id_note(vocabulary, usual, "fairseq"), *lists.spelling_notes(vocabulary, has_counts=True)]
     if repeated:
-        notes.append(f"{', '.join(repeated[:3])}: spelled like an earlier piece, which fairseq then never finds")
+        notes.append(f"{', '.join(repeated[:3])}: spelled like earlier pieces, which fairseq therefore never finds")
     if any(character.isspace() for token in vocabulary.tokens for character in token):
         notes.append("some tokens contain white space, where fairseq splits text: it never finds them")
     return notes
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Return the listed tokens with these merges."""
+    """Return the listed tokens, with the merges of another file."""
     return lists.vocabulary_of(path, rows(path), merges=merges, joined=True)
 
 

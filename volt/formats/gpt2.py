@@ -1,8 +1,8 @@
 """GPT-2's merges.txt → vocabulary: merges over bytes, which look like subword-nmt's codes but mark no word ends.
 
 Ids come from a vocab.json or encoder.json in the same folder; without one, bytes come first, in GPT-2's order, then the
-results of merges. No file names the pattern that cuts text: it is taken to be GPT-2's, and a file with a token that
-this pattern cuts is refused.
+results of merges. None of the files names the pattern that splits text: VOLT assumes GPT-2's, and refuses a file with
+a token that this pattern splits.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CONTROLS = set(map(chr, (*range(9), 11, 12, *range(14, 32), 127)))
 
 
 def spells_bytes(pairs: Sequence[tuple[str, str]]) -> bool:
-    """Check whether all letters of merges stand for bytes, and some for a space, or for characters of several bytes."""
+    """Check whether merges spell bytes in GPT-2's alphabet, some of them a space or a character of several bytes."""
     tokens = list(map("".join, pairs))
     if not set("".join(tokens)) <= set(ALPHABET):
         return False
@@ -45,7 +45,7 @@ def spells_bytes(pairs: Sequence[tuple[str, str]]) -> bool:
 
 
 def merges_in(folder: Path) -> Path | None:
-    """Return the file of merges in a folder that also has a file of ids; None if there is none."""
+    """Return the file of merges in a folder that also has a file of ids; None if it lacks either."""
     has_ids = any((folder / name).is_file() for name in BESIDE)
     return next((place for name in MERGES if has_ids and (place := folder / name).is_file()), None)
 
@@ -98,9 +98,9 @@ def _losses(
     path: Path, output: Vocabulary, neighbours: Path | None, ids: Mapping[str, int], flags: Mapping[str, Json]
 ) -> Iterator[str]:
     tokens, special = output.tokens, output.special
-    yield "The file names no pattern: text is cut by GPT-2's, which fits all of its tokens."
+    yield "The file names no pattern: VOLT splits text by GPT-2's, which splits none of the file's tokens."
     if neighbours is None:
-        yield f"There is no {BESIDE[0]} beside {path.name}: ids are those of bytes, in GPT-2's order, then of merges."
+        yield f"There is no {BESIDE[0]} next to {path.name}: ids number bytes, in GPT-2's order, then merges' results."
     elif len(special.control) > len(tokens):
         what = f"{len(special.control):,} tokens of {neighbours.name}, such as {special.control[0]!r}"
         yield f"No merge of {path.name} makes {what}: the file may be cut short; compare it with its source."
@@ -108,11 +108,11 @@ def _losses(
         yield from control_notes(output)
     retained = {*tokens, *special.all}
     if dropped := next((token for token in ids if token not in retained), None):
-        yield f"Tokens that nothing makes are dropped, such as {dropped!r}; their ids are not used."
+        yield f"Tokens that no merge makes are dropped, such as {dropped!r}; their ids are not used."
     yield from added_losses(list(flags.values()), output, {})
     if END in output.special.control:
         yield FINDS_END
     elif output.special.control and not flags:
         yield FINDS_OTHERS
     if lacking := next((token for token in flags if token not in output.ids), None):
-        yield f"The folder names {lacking} without an id, so transformers adds one; import it as a special token."
+        yield f"The folder names {lacking} without an id, so transformers adds an id; import it as a special token."

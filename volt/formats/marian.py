@@ -1,4 +1,4 @@
-r"""Marian .yml ⇄ vocabulary: "piece": id, with </s> 0 and <unk> 1, then the pieces.
+r"""Marian .yml ⇄ vocabulary: "piece": id a line; </s> has the id 0, <unk> 1, and the pieces follow.
 
 Every piece is a double-quoted YAML string with unprintable characters escaped, so that no YAML reader takes it for a
 number, a truth value, a comment or a line end.
@@ -19,8 +19,8 @@ from volt.formats import token_list as lists
 from volt.vocabulary import Vocabulary
 
 EOS, UNK = "</s>", "<unk>"
-LONGEST_KEY = 1000  # of a YAML key on one line, which may have 1024 characters
-_OTHER_NAMES = {"eos": 0, "UNK": 1}  # of </s> and <unk>, in older files, at these ids
+LONGEST_KEY = 1000  # characters; YAML allows 1024 for a key on one line
+_OTHER_NAMES = {"eos": 0, "UNK": 1}  # what older files call </s> and <unk>, and their ids
 _ROW = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"'#].*?):\s+(-?\d+)\s*""")
 _ENDS = re.compile(rb"""^(</s>|"</s>"|'</s>'|eos|"eos"):""", re.MULTILINE)
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)")
@@ -38,12 +38,12 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
         if len(quoted(piece)) > LONGEST_KEY:
             raise VocabularyError(f"{path}: token {piece[:20]!r}… is too long for a YAML key; remove it")
     lists.write_lines(path, (f"{quoted(piece)}: {number}" for number, piece in enumerate([EOS, UNK, *pieces])))
-    usual = "ids are VOLT's less 2: </s> is 0 and <unk> 1, and there is no <s> and no <pad>"
+    usual = "ids are VOLT's minus 2: </s> is 0 and <unk> is 1, and there is no <s> and no <pad>"
     return [lists.id_note(vocabulary, usual, "Marian"), *lists.spelling_notes(vocabulary, has_counts=False)]
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Return the listed tokens with these merges."""
+    """Return the listed tokens, with the merges of another file."""
     return lists.vocabulary_of(path, rows(path), merges=merges, joined=True)
 
 
@@ -53,7 +53,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def rows(path: Path) -> Iterator[lists.ListEntry]:
-    """Yield the tokens by id, without Marian's own."""
+    """Yield the tokens by id, without Marian's own </s> and <unk>."""
     entries = list[tuple[int, int, str]]()
     for line, text in lists.lines_of(path):
         if text == "---" and line == 1:

@@ -1,7 +1,7 @@
 """OpenNMT-py vocabulary ⇄ vocabulary: "piece<TAB>count" a line; OpenNMT-py puts its own special tokens before them.
 
-The other order, "count<TAB>piece", is read as well, and then a count may have a fraction, as dynamicdata writes for
-sampled text. Pieces that end in "</w>", as in the output of `volt stream vocabulary`, have VOLT's spelling.
+The other order, "count<TAB>piece", is read as well; its counts may have fractions, as dynamicdata writes for sampled
+text. If a piece ends in "</w>", as in the output of `volt stream vocabulary`, all have VOLT's spelling.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _MOST = 1e300  # of a count
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     """Write the list. Raises VocabularyError if a token contains white space or two would be spelled alike."""
-    lists.refuse_characters(lists.spelled(vocabulary), SPLIT_SPACE, path, "OpenNMT, which cuts lines there,")
+    lists.refuse_characters(lists.spelled(vocabulary), SPLIT_SPACE, path, "a piece in OpenNMT's list")
     rows = zip(lists.unique_spelling(vocabulary, path), lists.counts(vocabulary), strict=True)
     lists.write_lines(path, (f"{piece}\t{count}" for piece, count in rows))
     notes = ["ids are OpenNMT-py's: its own special tokens, then the pieces in the order of VOLT's ids"]
     notes += lists.spelling_notes(vocabulary, has_counts=True)
     if 0 in (vocabulary.counts or (0,)):
-        notes.append("OpenNMT-py drops pieces with the count 0 where src_words_min_frequency or its like is above 0")
+        notes.append("OpenNMT-py drops pieces of count 0 if {src,tgt}_words_min_frequency is above 0")
     return notes
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Return the listed tokens with these merges."""
+    """Return the listed tokens, with the merges of another file."""
     result = list(rows(path))
     is_ours = any(row.piece.endswith(SUFFIX) and row.piece != SUFFIX for row in result)
     return lists.vocabulary_of(path, result, merges=merges, joined=not is_ours)
@@ -46,7 +46,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def odd_line(head: bytes) -> int | None:
-    """Return the first invalid line if most lines and the first are valid rows, else None.
+    """Return the number of the first invalid row; None if there is none, or if line 1 or most lines are invalid.
 
     >>> odd_line(b"7\\tl\\n3\\tlo\\nx\\ty\\n"), odd_line(b"a text\\nof two lines\\n")
     (3, None)
@@ -60,7 +60,7 @@ def odd_line(head: bytes) -> int | None:
 
 
 def rows(path: Path) -> Iterator[lists.ListEntry]:
-    """Yield the listed tokens, in the order of fields that more lines fit; pieces come first in a list of numbers."""
+    """Yield the listed tokens. Fields have the order that more lines fit; in a tie, the piece comes first."""
     lines = list(lists.lines_of(path))
     usual, swapped = (sum(bool(row.fullmatch(line)) for _, line in lines) for row in (_ROW, _SWAPPED))
     for number, line in lines:
@@ -76,5 +76,5 @@ def _count_of(path: Path, line: int, text: str) -> int:
     if lists.is_number(text) or not _FRACTION.fullmatch(text):
         return lists.count_of(path, line, text)
     if (count := float(text)) > _MOST:
-        raise VocabularyError(f"{path}:{line}: the count {text} is above {_MOST:g}; divide all counts by a number")
+        raise VocabularyError(f"{path}:{line}: the count {text} is above {_MOST:g}; divide all counts by a constant")
     return int(count) + 1

@@ -1,11 +1,11 @@
 """The protocol of a format: a module, or a sub-package, with the functions of `Format`. Optional names:
 
 peer                a `LoadPeer`, if a library encodes text with the format's files
-original            foreign file, its vocabulary, pattern → `Peer`, loaded as its publisher loads it
+original            imported file, its vocabulary, pattern → `Peer`, loaded as the file's publisher loads it
 peer_of             exported file, its vocabulary → `Peer`, for libraries that need more than the file
 read_with_pattern   `read` with an argument `pattern`, if files do not name the pattern that splits text
-files_written       path → the files that `write` writes; without it, the path
-files_read          path → the files that `read` may read; without it, the path
+files_written       path → the files that `write` writes; by default, the path
+files_read          path → the files that `read` may read; by default, the path
 CLOSING_ORDER       see `volt.formats.registry.closing_order`
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
 
 USUAL = SpecialTokens()
-HEAD_SIZE = 4096  # bytes that `recognises` sees
+HEAD_SIZE = 4096  # bytes that `recognises` gets
 MOST_DIGITS = 1000  # of an id, a rank or a count
 
 
@@ -47,7 +47,7 @@ class Format(Protocol):
 
 
 class LoadPeer(Protocol):
-    """The function `peer` of a format whose files a library encodes text with."""
+    """The function `peer` of a format for which a library can encode text."""
 
     def __call__(self, path: Path, *, special: SpecialTokens = USUAL) -> Peer:
         """Load the file in the library, with these special tokens if the file does not contain them."""
@@ -64,7 +64,7 @@ def needs(library: str) -> Iterator[None]:
 
 @contextmanager
 def located(path: object) -> Iterator[None]:
-    """Put the path of a file before the message of an error, which becomes a VocabularyError."""
+    """Convert an error to a VocabularyError with the path of a file before the message."""
     try:
         yield
     except (ConfigError, VocabularyError) as error:
@@ -72,7 +72,7 @@ def located(path: object) -> Iterator[None]:
 
 
 def refuse_scaffolding(vocabulary: Vocabulary, library: str) -> None:
-    """Raise VocabularyError if merges make tokens that are split again, which the library cannot do."""
+    """Raise VocabularyError if merges make tokens that are split again, because the library cannot split them."""
     if tokens := vocabulary.scaffolding:
         what = f"{len(tokens):,} tokens, such as {tokens[0]!r}, are made and split back into their parts"
         raise VocabularyError(f"the vocabulary is pruned: {what}, which {library} cannot do; export it closed")
@@ -83,7 +83,7 @@ class Peer:
     """A library with a file loaded, to compare with VOLT.
 
     pieces: lines → the pieces of each line, in VOLT's spelling
-    ids: lines → the ids of each line; None if the library has no ids, or other ids than VOLT
+    ids: lines → the ids of each line; None if the library has no ids, or numbers pieces otherwise than VOLT
     """
 
     library: str
@@ -95,7 +95,7 @@ class Peer:
 class MergeList:
     """Merges by rank, and how their strings are written.
 
-    spells_bytes: whether their letters stand for bytes, so that they fit counts of bytes only
+    spells_bytes: whether their characters stand for bytes, so that only word counts over bytes fit them
     notes: a sentence for each assumption about the file
     """
 

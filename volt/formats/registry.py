@@ -1,4 +1,4 @@
-"""`FORMATS` by name. A path → a vocabulary or its merges, in a named or recognised format; a vocabulary → a file."""
+"""Read vocabularies and merges in any of `FORMATS`, given by name or recognised; write vocabularies to a file."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def read_merges(path: str | Path) -> MergeList:
     try:
         name = "volt" if data.startswith(_OWN) else guess_format(place, data[:HEAD_SIZE])
     except VocabularyError as error:
-        if data.lstrip()[:1] == b"{" or not data:  # not codes in any case
+        if data.lstrip()[:1] == b"{" or not data:  # certainly not codes
             raise CandidateError(str(error)) from None
         name = "subword-nmt"
     return subword_nmt.read_merges(path, data) if name == "subword-nmt" else _merges_of(place, name)
@@ -69,15 +69,15 @@ def _merges_of(path: Path, name: str) -> MergeList:
     if not vocabulary.merges:
         raise CandidateError(f"{path}: the vocabulary has no merges; give {_ABLE}")
     cut = arguments.shortened(vocabulary.pretokenizer.name)
-    notes = [f"its merges are taken, which were made for words cut by {cut}; tokens and ids are not"]
+    notes = [f"only its merges are taken, which were made for words cut by {cut}; its tokens and ids are not used"]
     if unmade := len(vocabulary.unmade):
-        notes.append(f"{unmade:,} of its tokens are made by no merge and dropped")
+        notes.append(f"{unmade:,} of its tokens are dropped, because no merge makes them")
     pairs = _ranked_pairs(vocabulary) if vocabulary.merging == "ranks" else list(vocabulary.merges)
     return MergeList(pairs, vocabulary.marker, vocabulary.pretokenizer.is_bytes, tuple(notes))
 
 
 def _ranked_pairs(vocabulary: Vocabulary) -> list[tuple[str, str]]:
-    """Return the merges of a vocabulary that merges by ranks; earlier merges make the parts of each."""
+    """Return the merges of a vocabulary that merges by ranks, ordered so that a merge's parts are made before it."""
     from volt.formats.huggingface.writing import merges_of
     from volt.formats.tiktoken.ranks import merges_of as merges_of_ranks
     from volt.text.byte_alphabet import to_bytes
@@ -92,8 +92,8 @@ def _ranked_pairs(vocabulary: Vocabulary) -> list[tuple[str, str]]:
     return pairs
 
 
-# A new format is a module and one line here. A file is of the first format that recognises it, so formats that
-# recognise many files, such as any list of words, are last.
+# A new format is a module and one line here. The first format that recognises a file reads it, so formats that
+# recognise many files, such as lists of words, come last.
 FORMATS = {
     "subword-nmt": "volt.formats.subword_nmt",
     "sentencepiece": "volt.formats.sentencepiece.model_file",
@@ -107,7 +107,7 @@ FORMATS = {
 
 _OTHERS = {  # the first bytes, in lower case, of files that are often given instead of a tokenizer
     **dict.fromkeys((b"<!doctype html", b"<html"), "a web page, saved instead of a file; download the file itself"),
-    b"version https://git-lfs": "a pointer of Git LFS, not the file that it stands for; fetch that with git lfs pull",
+    b"version https://git-lfs": "a pointer of Git LFS, not the file itself; fetch the file with git lfs pull",
     b"pk\x03\x04": "a zip archive; unpack it, and give a file in it",
     b"\xef\xbb\xbf": "text that starts with a byte order mark (U+FEFF); save it without one",
 }
@@ -139,7 +139,7 @@ def files_read(path: str | Path, *, format: str | None = None) -> tuple[Path, ..
 
 @contextmanager
 def model_at_hand(path: str | Path, *, format: str | None = None) -> Iterator[Path]:
-    """Yield the path; for a URL, the path of a copy of the file or folder, with the format's further files."""
+    """Yield the path; for a URL, the path of a copy of the file or folder, with other files that the format needs."""
     with local_copy(path, kind=VocabularyError, beside=lambda copy: files_read(copy, format=format)) as place:
         yield place
 
@@ -150,7 +150,7 @@ def _files(module: Any, name: str, path: Path) -> tuple[Path, ...]:
 
 
 def write_vocabulary(vocabulary: Vocabulary, path: str | Path, *, to: str) -> list[str]:
-    """Write a foreign format. Returns a sentence for each property that it lacks or handles differently.
+    """Write another library's format. Returns a sentence for each property that it lacks or handles differently.
 
     vocabulary: the vocabulary to write
     path: path of the file or folder
@@ -183,15 +183,15 @@ def read_vocabulary(
     eos: str | Ids | None = None,
     pad: str | Ids | None = None,
 ) -> Vocabulary:
-    """Read a VOLT file or a foreign one, which may be compressed.
+    """Read a vocabulary file of VOLT or of another library, which may be compressed.
 
     path: path or URL of the file
-    format: the name of its format, one of `FORMATS`; by default, the content tells
+    format: the name of its format, one of `FORMATS`; by default, recognised by the content
     merges: a file of merges, for formats that list only tokens
     pattern: the pattern that cuts text into words, for formats that do not name it: a published pattern, such as
         cl100k, or a regular expression
     special: further tokens found in text and never split: a list, or a dict with ids, {"<|end|>": 100257}
-    unk, bos, eos, pad: the token with this role, or a dict of it and its id; the same text in a line stays text
+    unk, bos, eos, pad: the token with this role, or a dict of it and its id; a line that spells it stays text
     Raises VocabularyError, with file and line, if the file is damaged or in an unknown format.
     Raises ConfigError for a pattern if the file names its own, or for an id that another token has.
 
@@ -233,7 +233,7 @@ def _read(path: Path, format: str, merges: Path | None, pattern: str | None) -> 
 
 
 def format_of(path: str | Path) -> str:
-    """Return the name of a foreign file's format, one of `FORMATS`. Raises VocabularyError if it is unknown."""
+    """Return the format of another library's file, one of `FORMATS`. Raises VocabularyError if it is unknown."""
     with _at_hand(path) as place:
         if (name := _format_at(place)) == _VOLT:
             raise VocabularyError(f"{place}: a VOLT vocabulary, not a file of another library; use it as it is")
@@ -255,13 +255,11 @@ def is_own(path: Path) -> bool:
 
 @contextmanager
 def _at_hand(path: str | Path, format: str | None = None) -> Iterator[Path]:
-    """Yield the path of a model's file or folder that can be read several times."""
     with model_at_hand(arguments.path(path), format=format) as copy:
         yield _as_written(_no_pipe(copy))
 
 
 def _format_at(path: Path) -> str:
-    """Return the name of a file's or folder's format, `_VOLT` for a VOLT file. Raises VocabularyError if unknown."""
     head = _head(path)
     if not head and not path.is_dir():
         raise VocabularyError(f"{path}: empty; download or export it again")
@@ -269,14 +267,14 @@ def _format_at(path: Path) -> str:
 
 
 def _as_written(path: Path) -> Path:
-    """Return the path, or PATH.model if only that exists, which sentencepiece's `write` adds."""
+    """Return the path, or PATH.model if only that exists: sentencepiece's `write` adds the suffix."""
     model = path.parent / f"{path.name}.model"
     return model if model.is_file() and not path.exists() else path
 
 
 def _no_pipe(path: Path) -> Path:
     if is_pipe(path):
-        raise VocabularyError(f"{path}: a pipe, which can be read only once; write its content to a file, and name it")
+        raise VocabularyError(f"{path}: a pipe, which can be read only once; give a file with its content")
     return path
 
 
@@ -291,7 +289,7 @@ def guess_format(path: Path, head: bytes) -> str:
     if (odd := import_module(FORMATS["opennmt"]).odd_line(head)) is not None:
         raise VocabularyError(f"{path}:{odd}: is not `count<TAB>subword`, as the lines before it are; fix the line")
     raise VocabularyError(
-        f"{path}:1: neither a VOLT vocabulary nor, by its content, {', '.join(FORMATS)}; find one on your corpus"
+        f"{path}:1: neither a VOLT vocabulary nor a file of {', '.join(FORMATS)}; find one on your corpus"
     )
 
 
@@ -308,7 +306,7 @@ def closing_order(name: str) -> Literal["ids", "merges"]:
 
 
 def format_module(name: str, argument: str = "format") -> Format:
-    """Return the module of a format. Raises ConfigError for an unknown name. argument: its name in errors"""
+    """Return the module of a format. Raises ConfigError for an unknown name. argument: what errors call the name"""
     if arguments.text(name, argument, remedy=f"choose from {', '.join(FORMATS)}") not in FORMATS:
         near = get_close_matches(name.lower(), FORMATS, n=1)
         hint = f"did you mean {near[0]}? The formats are" if near else "choose from"
@@ -318,7 +316,6 @@ def format_module(name: str, argument: str = "format") -> Format:
 
 
 def _head(path: Path) -> bytes:
-    """Return the first bytes of a file, decompressed; b"" for a folder."""
     try:
         is_folder = path.is_dir()
     except (OSError, ValueError) as error:

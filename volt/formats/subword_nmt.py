@@ -24,7 +24,7 @@ from volt.vocabulary import Vocabulary
 
 VERSION, _OLD = "#version: 0.2", "#version: 0.1"
 _JOINED = "@@"
-_ASSUMED = "No merge contains '</w>' or 'Ġ': VOLT takes the file for subword-nmt's, with no merge at the end of a word."
+_ASSUMED = "No merge contains '</w>' or 'Ġ': VOLT assumes subword-nmt's codes, without merges at the end of a word."
 
 
 def read_merges(path: str | Path, data: bytes) -> MergeList:
@@ -64,10 +64,10 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
 
 
 def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator[tuple[str, str]]:
-    """Convert merges of version 0.1 to merges of version 0.2 that cut every word alike.
+    """Convert merges of version 0.1 to merges of version 0.2 that split every word in the same way.
 
     In 0.1, "</w>" is a separate symbol: x and "</w>" merge at some rank, or never. In 0.2, "x</w>" is one symbol from
-    the start. If x can end a word before it joins "</w>", its merge needs a second merge for "x</w>".
+    the start. A merge (l, x) before the merge of x and "</w>", if any, therefore becomes two: (l, x) and (l, "x</w>").
 
     >>> list(_from_01("codes", [(1, "l", "o"), (2, "o", "</w>"), (3, "lo", "w"), (4, "b", "o</w>")]))
     [('l', 'o'), ('l', 'o</w>'), ('lo', 'w'), ('lo', 'w</w>'), ('b', 'o</w>')]
@@ -77,7 +77,7 @@ def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator
     for number, left, right in rows:
         for part in (left, right):
             if len(part) > 1 and part not in output:
-                raise CandidateError(f"{path}:{number}: no character and no earlier merge makes {part!r}; fix it")
+                raise CandidateError(f"{path}:{number}: {part!r} is no character, and no earlier merge makes it; fix")
         output.add(left + right)
         if right.endswith(SUFFIX):
             new |= {(left, right): None} if right != SUFFIX else {}
@@ -94,7 +94,7 @@ def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator
 
 
 def _pair(path: str | Path, number: int, line: str, *, is_counted: bool) -> tuple[str, str]:
-    """Return the merge in a line. is_counted: a count follows it, as in fastBPE's codes"""
+    """Return the merge in a line. is_counted: whether a count follows it, as in fastBPE's codes"""
     parts = line.rstrip("\r").split(" ")
     is_sound = is_counted_line(line) if is_counted else len(parts) == 2 and all(parts)
     if not is_sound:
@@ -110,7 +110,7 @@ def is_counted_line(line: str) -> bool:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    r"""Check whether a file holds codes: a version line, or pairs of strings, some at word ends, all or none counted.
+    r"""Check whether a file has a version line, or pairs of strings, some with a word end, all or none with a count.
 
     >>> [recognises(Path("codes"), head) for head in (b"l o\no </w>\n", b"the 5\nof 3\n", b"t h 9\nth e</w> 7\n")]
     [True, False, True]
@@ -144,7 +144,7 @@ files_read = files_written
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """Read codes at PATH and the vocabulary at PATH.vocab, if it exists; or a vocabulary at PATH and codes at `merges`.
 
-    Without a vocabulary, the tokens are all characters in merges and all results. Counts of 1 stand for no counts.
+    Without a vocabulary, the tokens are all characters in merges and all results. If all counts are 1, none are kept.
     """
     codes, listing = (path, _beside(path)) if merges is None else (merges, path)
     try:
@@ -177,10 +177,10 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 
 def _refuse_01(codes: Path, listing: Path) -> None:
-    """Raise VocabularyError for codes of version 0.1 with a vocabulary, which subword-nmt itself splits wrongly."""
+    """Raise VocabularyError for codes of version 0.1 with a vocabulary, because subword-nmt splits wrongly by them."""
     first = read_text(codes, kind=VocabularyError).partition("\n")[0]
     if not first.startswith(VERSION) and not is_counted_line(first):
-        what = f"subword-nmt splits wrongly by codes of version 0.1 with a vocabulary; remove the vocabulary {listing}"
+        what = f"with codes of version 0.1 and a vocabulary, subword-nmt splits words wrongly; remove {listing}"
         raise VocabularyError(f"{codes}:1: {what}, or learn the codes again with subword-nmt 0.3")
 
 
@@ -219,7 +219,7 @@ def glossaries(special: SpecialTokens) -> list[str]:
 
 
 def _ours(pieces: Iterable[str], *, results: Collection[str]) -> tuple[str, ...]:
-    """Return the tokens of a vocabulary file. "@@" marks a piece inside a word, unless merges make it only at an end.
+    """Return the tokens of a vocabulary file. A final "@@" marks a piece inside a word, unless merges need it as text.
 
     >>> _ours(["lo@@", "w", "a@@", "a@@"], results={"lo", "a@@</w>"})
     ('lo', 'w</w>', 'a', 'a@@</w>')
@@ -244,10 +244,10 @@ def _check(vocabulary: Vocabulary) -> None:
     if vocabulary.pretokenizer.is_bytes:
         raise VocabularyError("its merges are over bytes, and subword-nmt's over characters; export to huggingface")
     if not vocabulary.tokens:
-        raise VocabularyError("the vocabulary has no tokens, which subword-nmt takes for no vocabulary; add a token")
+        raise VocabularyError("the vocabulary has no tokens, and subword-nmt ignores an empty one; add a token")
     for token in (*vocabulary.tokens, *vocabulary.atoms):
         if " " in token or token.splitlines() != [token]:
-            what = f"token {token!r} contains a space or line end, which subword-nmt's files cannot; count with"
+            what = f"token {token!r} contains a space or line end, which subword-nmt cannot store; count with"
             raise VocabularyError(what, hint={"pretokenizer": "whitespace"})
 
 
@@ -262,7 +262,7 @@ def _differences(vocabulary: Vocabulary) -> Iterator[str]:
     if special.user:
         yield (
             f"User tokens are not exported: apply-bpe needs --glossaries {shlex.quote(glossaries(special)[0])}. Text "
-            f"before one, as in x{special.user[0]}, is still encoded as if the word ended there; no '</w>' follows one."
+            f"right before a user token, as in x{special.user[0]}, still ends in '</w>'; no '</w>' follows the token."
         )
     if special.all[:4] != USUAL.all:
         yield f"The special tokens {', '.join(special.all[:4])} are not exported, nor are ids: subword-nmt has none."
@@ -279,7 +279,7 @@ def _differences(vocabulary: Vocabulary) -> Iterator[str]:
     if zeros := vocabulary.counts.count(0):
         yield f"{zeros} tokens have the count 0: with --vocabulary-threshold 1 or more subword-nmt drops them."
     if vocabulary.counts and set(vocabulary.counts) == {1}:
-        yield "All counts are 1, which stands for no counts when the files are read back."
+        yield "All counts are 1: when the files are read back, the vocabulary has no counts."
 
 
 def _listing(path: Path) -> list[tuple[str, int]]:

@@ -33,7 +33,7 @@ N_ROLES = 4
 
 @dataclass(frozen=True, slots=True)
 class ListEntry:
-    """A token of a foreign list, in the file's spelling. repeats: whether it may be spelled like an earlier one"""
+    """A token of a list, in the file's spelling. repeats: whether it may be spelled like an earlier token"""
 
     line: int
     piece: str
@@ -51,7 +51,7 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Return the listed tokens with these merges."""
+    """Return the listed tokens, with the merges of another file."""
     return vocabulary_of(path, rows(path), merges=merges)
 
 
@@ -61,7 +61,7 @@ def rows(path: Path) -> Iterator[ListEntry]:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Check whether every line is one word; other formats are tried before."""
+    """Check whether every line is one word; other formats are tried first."""
     return not head.startswith((b'{"', b"{\n", b"#version")) and all_lines(head, re.compile(r"\S+"))
 
 
@@ -110,18 +110,18 @@ def unique_spelling(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def id_note(vocabulary: Vocabulary, usual: str, library: str) -> str:
-    """Return a note on how ids relate to VOLT's. usual: for a list whose pieces have VOLT's ids 4, 5, and so on"""
+    """Return a note on how ids relate to VOLT's. usual: the note if the pieces have VOLT's ids 4, 5, and so on"""
     ids = [vocabulary.ids[piece] for piece in listed(vocabulary)]
     if ids == list(range(N_ROLES, N_ROLES + len(ids))):
         return usual
-    return f"ids differ from VOLT's: {library} numbers pieces by their places in the list, which is in VOLT's order"
+    return f"ids differ from VOLT's: {library} numbers pieces by place in the list, which keeps the order of VOLT's ids"
 
 
 def _not_listed(vocabulary: Vocabulary, *, has_counts: bool) -> Iterator[str]:
     """Yield a note on each property that the list lacks. has_counts: whether the format has counts"""
     yield "the list has no merges: reading it back requires a file of merges"
     if vocabulary.counts and not has_counts:
-        yield "no counts"
+        yield "the list has no counts"
     if vocabulary.scaffolding:
         what = f"{len(vocabulary.scaffolding)} merges make tokens that are not listed and have to be split back"
         yield f"{what}, as VOLT and subword-nmt's --vocabulary do; export it closed to list them"
@@ -140,7 +140,7 @@ def spelling_notes(vocabulary: Vocabulary, *, has_counts: bool) -> Iterator[str]
 
 
 def vocabulary_of(path: Path, rows: Iterable[ListEntry], *, merges: Path | None, joined: bool = False) -> Vocabulary:
-    """Return the vocabulary of listed tokens and a file of merges. joined: the list has subword-nmt's spelling"""
+    """Return the vocabulary of listed tokens and a file of merges. joined: whether the spelling is subword-nmt's"""
     rows, base = list(rows), _base(path, merges)
     if set(BYTE_TOKENS) <= {row.piece for row in rows}:
         base = replace(base, byte_fallback=True)
@@ -157,7 +157,7 @@ def vocabulary_of(path: Path, rows: Iterable[ListEntry], *, merges: Path | None,
 
 
 def _order(base: Vocabulary, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the order of ids of a base with its own order: unlisted ids are unused, new tokens come last."""
+    """Return the base's order of ids, if it has one: ids of unlisted tokens become unused, new tokens come last."""
     if not base.order or names == base.tokens:
         return base.order
     left = {*listed(base), *base.special.all} - set(base.tokens) | set(names)
@@ -168,9 +168,9 @@ def _order(base: Vocabulary, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _base(path: Path, merges: Path | None) -> Vocabulary:
-    """Return a vocabulary with the merges, and a VOLT vocabulary's settings."""
+    """Return a vocabulary with the merges of a file, and with the settings if the file is a VOLT vocabulary."""
     if merges is None:
-        what = "lists tokens without merges; import it with a vocabulary, codes or sentencepiece model that has them:"
+        what = "lists tokens without merges; import it with the vocabulary, codes or sentencepiece model of its merges:"
         raise VocabularyError(f"{path}: {what}", hint={"merges": "FILE"})
     if merges.is_file() and merges.read_bytes()[:7] == b'{"volt"':
         return Vocabulary.load(merges)
@@ -180,7 +180,6 @@ def _base(path: Path, merges: Path | None) -> Vocabulary:
 
 
 def _tokens(path: Path, rows: Sequence[ListEntry], base: Vocabulary, *, joined: bool) -> Iterator[tuple[str, int]]:
-    """Yield every listed token with its count, in VOLT's spelling."""
     reserved = set(base.ids) - set(base.tokens)
     reserved |= set(glued(base)) if joined else set()
     known, lines = {*base.made, *reserved}, dict[str, int]()
@@ -195,7 +194,7 @@ def _tokens(path: Path, rows: Sequence[ListEntry], base: Vocabulary, *, joined: 
             raise VocabularyError(f"{path}:{row.line}: no merge makes {row.piece!r}; {remedy}")
         free = [name for name in fitting if name not in lines]
         is_repeated = free != fitting and sum(other.piece == row.piece for other in rows) > 1
-        if not free or (is_repeated and not row.repeats):  # else another spelling has used its first reading
+        if not free or (is_repeated and not row.repeats):  # else the first reading is taken: use the second
             raise VocabularyError(f"{path}:{row.line}: {row.piece!r} repeats line {lines[fitting[0]]}; remove one")
         lines[free[0]] = row.line
         if free[0] not in reserved:
@@ -220,12 +219,10 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def refuse_characters(pieces: Iterable[str], characters: str, path: Path, where: str) -> None:
-    """Raise VocabularyError if a piece contains one of these characters. where: the format or line, for the error"""
+    """Raise VocabularyError if a piece contains one of these characters. where: what cannot have it, for errors"""
     bad = set(characters)
     if piece := next((piece for piece in pieces if not bad.isdisjoint(piece)), None):
-        what = (
-            f"token {piece!r} has white space that {where} cannot have; export to marian or huggingface, or count with"
-        )
+        what = f"token {piece!r} has white space, but {where} cannot; export to marian or huggingface, or count with"
         raise VocabularyError(f"{path}: {what}", hint={"pretokenizer": "whitespace"})
 
 

@@ -4,7 +4,7 @@
     prefix   "▁" starts a word: low → ▁ l o w, as in sentencepiece
     none     no marker, for pre-tokens that contain their spaces
 
-An atom's code is 2 · code point, + 1 with the end-of-word marker.
+An atom's code is 2 · code point, plus 1 if it carries the end-of-word marker.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ def atom_text(code: int) -> str:
 
 
 def atom_code(atom: str, *, marker: Marker) -> int | None:
-    """Return the code of an atom's string; None for another string."""
+    """Return the code of an atom's string; None if the string is not an atom."""
     carries = marker == "suffix" and atom.endswith(SUFFIX) and atom != SUFFIX
     character = atom.removesuffix(SUFFIX) if carries else atom
     return 2 * ord(character) + carries if len(character) == 1 else None
 
 
 def token_lengths(tokens: Sequence[str], *, marker: Marker) -> NDArray[np.int64]:
-    """Return the characters of each token without its marker, at least 1, (n_tokens,).
+    """Return how many characters each token has without its marker, at least 1, (n_tokens,).
 
-    Without an end marker, a "▁" inside is a space, and not counted.
+    Unless the marker is a suffix, every "▁" is a space, which is not counted.
     """
     import numpy as np
 

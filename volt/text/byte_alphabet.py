@@ -14,13 +14,13 @@ _BYTE_OF = {character: byte for byte, character in enumerate(ALPHABET)}
 
 
 def to_characters(data: bytes, *, keeps_line_ends: bool = False) -> str:
-    """Return bytes in GPT-2's alphabet of 256 characters; a line feed may stay."""
-    # 200,000 tokens take a fifth of the time of a loop
+    """Return bytes in GPT-2's alphabet of 256 characters. keeps_line_ends: whether line feeds stay"""
+    # five times as fast as a loop over 200,000 tokens
     return charmap_decode(data, "strict", _LINES if keeps_line_ends else _ALL)[0]
 
 
 def to_bytes(text: str) -> bytes:
-    r"""Return the bytes of a text in GPT-2's alphabet. Other characters stand for their own UTF-8."""
+    r"""Return the bytes of a text in GPT-2's alphabet. A character outside the alphabet becomes its UTF-8."""
     return b"".join(bytes([_BYTE_OF[character]]) if character in _BYTE_OF else character.encode() for character in text)
 
 

@@ -1,4 +1,4 @@
-"""Unicode normal forms and lower case, the same for a string, a series and a Polars expression."""
+"""Unicode normal forms and lower case, with equal results for a string, a series and a Polars expression."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FORMS = ("none", "nfc", "nfkc")
 
 @dataclass(frozen=True, slots=True)
 class Normalizer:
-    """A Unicode normal form, then lower case. Applying it twice changes nothing more.
+    """A Unicode normal form, then lower case. A second application changes nothing.
 
     form: none, nfc or nfkc
     lowercase: whether to change to lower case
@@ -92,7 +92,7 @@ class Normalizer:
 
 
 def as_normalizer(value: str | Normalizer) -> Normalizer:
-    """Return a normaliser, given itself or its name. Raises ConfigError if the name is unknown."""
+    """Return the value if it is a Normalizer, or the one with this name. Raises ConfigError if the name is unknown."""
     if isinstance(value, Normalizer):
         return value
     return Normalizer.parse(arguments.text(value, "normalizer", remedy="give a name, such as 'nfkc', or a Normalizer"))

@@ -1,7 +1,7 @@
-"""Normalised line → pre-tokens: declared once, saved by name, applied when counting and when encoding.
+"""Split a normalised line into pre-tokens, by a rule whose name vocabularies store; counting and encoding share it.
 
-White space between words is either dropped, and decoding joins words with one space, or kept (`keeps_spaces`): "▁"
-stands for a space inside pre-tokens. With `dummy_prefix`, each line starts with one more "▁", which decoding drops.
+Some rules drop the white space between words, and decoding joins words with one space. Others keep it (`keeps_spaces`):
+"▁" stands for a space inside pre-tokens. With `dummy_prefix`, each line starts with one more "▁", which decoding drops.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ class PreTokenizer:
         "gpt2"            by GPT-2's pattern
         "bytes"           by GPT-2's pattern, in GPT-2's byte alphabet
         "metaspace"       before every space, as in sentencepiece
-        "metaspace-runs"  before every run of spaces, for pieces of sentencepiece that are several spaces
-        "metaspace-line"  not at all: a line is one word, for pieces of sentencepiece that span words
-        "metaspace-if-absent", and so the others
-                          without the dummy "▁" if a line starts with a space, as in tokenizers' Metaspace
+        "metaspace-runs"  before every run of spaces, for sentencepiece models with pieces of several spaces
+        "metaspace-line"  not at all: a line is one word, for sentencepiece models with pieces that span words
+        "metaspace-if-absent", "metaspace-runs-if-absent", "metaspace-line-if-absent"
+                          the same, but no dummy "▁" before a space, as in Metaspace of `tokenizers`
         "regex:PATTERN"   into the matches of a Rust regex
-        "split:PATTERN", "splits:JSON", "matches:PATTERN", and these after "bytes+"
+        "split:PATTERN", "splits:JSON", "matches:PATTERN", also with "bytes+" in front
                           see volt.text.patterns.published
 
     Raises ConfigError if the name or the pattern is invalid.
@@ -85,9 +85,9 @@ class PreTokenizer:
 
     @classmethod
     def parse(cls, name: str) -> PreTokenizer:
-        r"""Read a name: the inverse of `.name`.
+        r"""Return the pre-tokenizer with a name: the inverse of `.name`.
 
-        name: one of those above
+        name: see the class
 
         >>> PreTokenizer.parse(r"regex:\w+").split("a-b c")
         ['a', 'b', 'c']
@@ -100,7 +100,7 @@ class PreTokenizer:
 
         pattern: a regular expression, or the name of a published one (see volt.text.patterns.published)
         level: what merging starts from, "characters" or "bytes"
-        Raises ConfigError if the pattern is neither, or is not supported.
+        Raises ConfigError if the pattern is neither a regular expression nor such a name, or is not supported.
 
         >>> PreTokenizer.of_pattern("cl100k").split("It's 12345")
         ['It', "'s", '▁', '123', '45']
@@ -134,7 +134,7 @@ class PreTokenizer:
 
     @property
     def keeps_spaces(self) -> bool:
-        """Whether pre-tokens contain spaces, as "▁". Those of a regex do if it matches a lone space."""
+        """Whether pre-tokens contain spaces, as "▁". Pre-tokens of a regex do if it matches a lone space."""
         if self.name.startswith("regex:"):
             return _keeps_lone_space(self.pattern)
         if drops_rest(self.name):
@@ -152,7 +152,7 @@ class PreTokenizer:
         return self.name == "unicode" or self.name.startswith("metaspace")
 
     def dummy_of(self, text: str) -> str:
-        """Return the "▁" that starts the words of a text and is not in it, or "".
+        """Return the dummy "▁" that is put before a text; "" if it gets none.
 
         text: normalised
         """
@@ -161,11 +161,11 @@ class PreTokenizer:
 
     @property
     def isolates_users(self) -> bool:
-        """Whether user tokens end without a marker, as in CLIP, because they are not words."""
+        """Whether user tokens are not words, as in CLIP, so that no end-of-word marker follows them."""
         return drops_rest(self.name)
 
     def extract(self, expr: pl.Expr, *, hidden: bool = True) -> pl.Expr:
-        """Return the expression of lists of pre-tokens for a String expression.
+        """Return an expression for the list of pre-tokens of each string.
 
         expr: a Polars expression
         hidden: whether private characters from U+10F000 on stand for user tokens (see volt.text.special_tokens)
@@ -186,7 +186,7 @@ class PreTokenizer:
             text = expr.str.replace_all(SPACE, " ", literal=True) if _keeps_lone_space(self.pattern) else expr
             word = pl.element().filter(pl.element() != "").str.replace_all(" ", SPACE, literal=True)
             return text.str.extract_all(self.pattern).list.eval(word)
-        if self.name == "metaspace":  # cutting at spaces put before every "▁" takes half the time of matching
+        if self.name == "metaspace":  # a space before every "▁", then split(" "), takes half the time of matching
             spaced = expr.str.replace_all(SPACE, " ", literal=True).str.replace_all(" ", f" {SPACE}", literal=True)
             return pl.when(expr == "").then(pl.lit([], dtype=words)).otherwise((pl.lit(SPACE) + spaced).str.split(" "))
         marked = expr.str.replace_all(" ", SPACE, literal=True)
@@ -214,14 +214,14 @@ class PreTokenizer:
 
 
 def as_pretokenizer(value: str | PreTokenizer) -> PreTokenizer:
-    """Return a pre-tokenizer from itself or its name. Raises ConfigError for an unknown name."""
+    """Return the value if it is a PreTokenizer, or the one with this name. Raises ConfigError for an unknown name."""
     if isinstance(value, PreTokenizer):
         return value
     remedy = "give a name, such as 'metaspace', or a PreTokenizer"
     return PreTokenizer(arguments.text(value, "pretokenizer", remedy=remedy))
 
 
-@lru_cache(maxsize=64)  # a pure function of the pattern, which takes half a millisecond
+@lru_cache(maxsize=64)  # a call takes half a millisecond
 def _keeps_lone_space(pattern: str) -> bool:
     """Check whether the pattern matches " ". Raises ConfigError with the reason for an invalid regex."""
     from polars.exceptions import ComputeError

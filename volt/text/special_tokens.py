@@ -1,7 +1,8 @@
 """Special tokens: tokens with a role, control tokens, and user tokens, which are found in text and never split.
 
-Before a text is normalised and split, private characters (from U+10F000) replace user tokens. The text's own ones are
-first replaced by placeholders, so that no text can forge a user token; pre-tokens get them back, each after a `MARK`.
+Before a text is normalised and split, private characters (from U+10F000) replace user tokens. First, placeholders
+replace the private characters of the text itself, so that no text can forge a user token; pre-tokens get these
+characters back, each after a `MARK`.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ _HELP = "choose another spelling, such as <url>"
 
 @dataclass(frozen=True, slots=True)
 class SpecialTokens:
-    """The tokens that are not made of text.
+    """The tokens that are not learned from text.
 
     unk, bos, eos, pad: the tokens with a role, or None; one token may have several roles
-    user: found in text and never split, at most 4,093; they may have roles too
+    user: tokens found in text and never split, at most 4,093; they may also have roles
     control: further tokens with ids, never found in text, such as marks of the turns of a chat
 
-    Raises ConfigError for an empty, unprintable or repeated token, one of over 1,000 characters, or an atom of text.
+    Raises ConfigError if a token is empty, unprintable, repeated, too long (over 1,000 characters) or part of text.
 
     >>> SpecialTokens(user=["<url>"]).all[4:], SpecialTokens("<|end|>", "<|end|>", "<|end|>", None).all
     (('<url>',), ('<|end|>',))
@@ -57,12 +58,12 @@ class SpecialTokens:
     def __post_init__(self) -> None:
         for name in ("user", "control"):
             inputs = arguments.texts(getattr(self, name), name, one=f"did you mean {name}=(token,)?")
-            object.__setattr__(self, name, tuple(inputs))  # so that a frozen dataclass takes a list as what was meant
+            object.__setattr__(self, name, tuple(inputs))  # converts a list; the dataclass is frozen
         for role in ROLES:
             if getattr(self, role) is not None:
                 arguments.text(getattr(self, role), role)
         if len(self.user) > MOST_USER:
-            raise ConfigError(f"{len(self.user):,} user tokens; {MOST_USER:,} are the most; remove the others")
+            raise ConfigError(f"{len(self.user):,} user tokens, but the limit is {MOST_USER:,}; remove some of them")
         listed = Counter(chain(self.user, self.control))
         for token in self.all:
             if len(token) > LONGEST:
@@ -71,7 +72,7 @@ class SpecialTokens:
                 fault = "is empty, or contains white space or unprintable characters"
                 raise ConfigError(f"special token {quoted(token)} {fault}; {_HELP}")
             if token in BYTE_TOKENS or token.endswith(SUFFIX) or listed[token] > 1:
-                raise ConfigError(f"special token {quoted(token)} is given twice or has another meaning; {_HELP}")
+                raise ConfigError(f"special token {quoted(token)} repeats, or could be a byte or word end; {_HELP}")
             if len(token) < 2 and token in self.roles.values():
                 raise ConfigError(f"special token {token!r} is one character, which may occur in text; {_HELP}")
 
@@ -99,7 +100,7 @@ class SpecialTokens:
         return not self.control and len(self.roles) == 4 and len(self.all) == 4 + len(self.user)
 
     def hide(self, text: pl.Expr) -> pl.Expr:
-        """Replace every user token by one private character; longer tokens first.
+        """Replace every user token by its private character, longer tokens first.
 
         text: String expression of Polars
         """
@@ -141,7 +142,7 @@ class SpecialTokens:
         return self.user[number] if 0 <= number < len(self.user) else None
 
 
-@lru_cache(maxsize=16)  # to sort and compile thousands of tokens takes longer than most lines
+@lru_cache(maxsize=16)  # sorting and compiling thousands of tokens takes longer than searching most lines
 def _finder(user: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(map(re.escape, sorted(user, key=len, reverse=True))))
 
@@ -153,10 +154,10 @@ def _hidden(user: tuple[str, ...]) -> dict[str, str]:
 
 MARK = chr(LAST_HIDDEN)
 _HIDDEN = re.compile(f"[{chr(FIRST_HIDDEN)}-{MARK}]")
-_HIDDEN_START = chr(FIRST_HIDDEN).encode()[:2]  # of the UTF-8 of each of them, and of two characters more
+_HIDDEN_START = chr(FIRST_HIDDEN).encode()[:2]  # the start of each in UTF-8, and of U+10FFFE and U+10FFFF
 _OTHERS = range(0x100000, FIRST_HIDDEN), range(0xF0000, 0xFFFFE)  # the private characters that serve as placeholders
 _NONE_LEFT = 0xFFFD  # the placeholder if all others are taken
-_LEADS = ALPHABET[0xF4], ALPHABET[0xF3]  # what their bytes begin with
+_LEADS = ALPHABET[0xF4], ALPHABET[0xF3]  # the first byte of every placeholder, in GPT-2's alphabet
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +172,7 @@ class Placeholders:
         return [text.translate(self.of_text.get(place, {})) for place, text in enumerate(texts)]
 
     def restored(self, words: Sequence[Sequence[str]], *, is_bytes: bool = False) -> list[list[str]]:
-        """Return each text's pre-tokens with their private characters; is_bytes: in GPT-2's alphabet."""
+        """Return each text's pre-tokens with its private characters restored. is_bytes: in GPT-2's alphabet"""
         result = list(map(list, words))
         for place, others in self.of_text.items():
             pairs = ((code, other) for code, other in others.items() if other != _NONE_LEFT)
@@ -179,7 +180,7 @@ class Placeholders:
             for number, word in enumerate(result[place]):
                 if not is_bytes:
                     result[place][number] = word.translate(own)
-                elif any(lead in word for lead in _LEADS):  # else nothing of it is private, or it is a user token
+                elif any(lead in word for lead in _LEADS):  # other words have no placeholder
                     result[place][number] = to_characters(to_bytes(word).decode().translate(own).encode())
         return result
 
@@ -187,7 +188,7 @@ class Placeholders:
 def stand_ins(texts: Sequence[str]) -> Placeholders:
     r"""Return placeholders for the texts' own private characters.
 
-    A text with more than 122,000 different ones gets U+FFFD for the rest.
+    If a text has more than 122,000 different private characters, U+FFFD replaces the rest.
     """
     if _HIDDEN_START not in "".join(texts).encode():
         return Placeholders({})
@@ -201,7 +202,7 @@ def stand_ins(texts: Sequence[str]) -> Placeholders:
 
 
 def marked(codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the places of marks among the characters of pre-tokens. A marked character may be a mark itself."""
+    """Return the indices of marks in the code points of pre-tokens. The character after a mark is never a mark."""
     import numpy as np
 
     places, after = list[int](), -1

@@ -1,4 +1,4 @@
-"""A vocabulary → the vocabulary with special tokens that its publisher names, but its file does not.
+"""Add special tokens to a vocabulary that its publisher names, but its file does not.
 
 >>> none = SpecialTokens(None, None, None, None)
 >>> result = with_special(Vocabulary((("l", "o"),), ("l", "o", "lo"), special=none), {"<end>": 4}, eos="<end>")
@@ -21,7 +21,7 @@ from volt.text.special_tokens import ROLES, Role, SpecialTokens
 from volt.vocabulary.validation import MOST_IDS, UNUSED
 from volt.vocabulary.vocabulary import Vocabulary
 
-Ids: TypeAlias = Mapping[str, int | None]  # a token → its id, or None for one that it has or that is free
+Ids: TypeAlias = Mapping[str, int | None]  # token → its id; None for the id that it has, or else a free one
 _SPECIAL = "give a list of tokens, or a dict of tokens with their ids"
 _ROLE = "give a token, or a dict of one token with its id"
 
@@ -32,8 +32,8 @@ def with_special(
 ) -> Vocabulary:  # fmt: skip
     """Add special tokens to a vocabulary. Known tokens keep their ids; new ones get the requested or the next id.
 
-    special: tokens that are found in text and never split: a list, or a dict with ids or None
-    unk, bos, eos, pad: the token with this role, which is not looked for in text; a dict gives its id, too
+    special: tokens that are found in text and never split: a list, or a dict of tokens with ids or None
+    unk, bos, eos, pad: the token with this role, which is not looked for in text; or a dict of the token and its id
 
     A token that loses its role becomes a control token. Raises ConfigError if an id belongs to another token.
     """
@@ -94,7 +94,7 @@ def _special(old: SpecialTokens, users: Iterable[str], roles: Mapping[Role, str]
 
 
 def _numbered(old: Vocabulary, requested: Mapping[str, int | None], pieces: Iterable[str]) -> Iterator[str]:
-    """Yield the pieces by id: old ones at their ids, new ones at requested ids, and the others after all."""
+    """Yield the pieces by id: old pieces at their ids, new ones at requested ids, new ones without a request last."""
     placed = dict[int, str]()
     for token, number in requested.items():
         if number is None or number == old.ids.get(token):
@@ -113,19 +113,19 @@ def _numbered(old: Vocabulary, requested: Mapping[str, int | None], pieces: Iter
 
 
 NAMES_NONE = (
-    "The file names no special tokens: text that spells one stays text. To have those that its publisher names, "
-    "import it with them and their ids as special or eos."
+    "The file names no special tokens, so text that spells one stays text. If its publisher names some, "
+    "import the file with these tokens and their ids as special or eos."
 )
 END = "<|endoftext|>"
-FINDS_END = f"transformers finds {END!r} in text, as GPT-2's; import it with this special token for that."
+FINDS_END = f"transformers finds GPT-2's {END!r} in text; to do the same, import the file with it as special."
 FINDS_OTHERS = (
-    "No file beside the merges names special tokens, and transformers finds those of the tokenizer's class in text; "
-    "import it with them as special for that."
+    "No file next to the merges names special tokens, but transformers finds those of the tokenizer's class in text; "
+    "to do the same, import the file with them as special."
 )
 
 
 def named(vocabulary: Vocabulary, *, special: Iterable[str] | Ids = (), **roles: str | Ids | None) -> Vocabulary:
-    """Add special tokens, as `with_special`, to a vocabulary whose file does not name them.
+    """Add special tokens, as `with_special` does, to a vocabulary whose file does not name them.
 
     The provenance lists the new user tokens as "named"; notes that no longer hold are removed.
     """
@@ -143,18 +143,18 @@ def named(vocabulary: Vocabulary, *, special: Iterable[str] | Ids = (), **roles:
 
 
 def control_notes(vocabulary: Vocabulary) -> list[str]:
-    """Return the note on tokens that no merge makes, if there are any."""
+    """Return the note on control tokens, which no merge makes, if there are any."""
     control = [token for token, kind in zip(vocabulary.pieces, vocabulary.kinds, strict=True) if kind == "control"]
     number = counted(len(control), "token")
-    return [f"{number} that nothing makes: kept as control tokens, such as {name!r}." for name in control[:1]]
+    return [f"{number} that no merge makes: kept as control tokens, such as {name!r}." for name in control[:1]]
 
 
 def lone_end_note(vocabulary: Vocabulary) -> str:
     """Return the note on a lone "</w>" that the file does not contain."""
-    return f"The token '</w>', id {vocabulary.ids[SUFFIX]}, is VOLT's: it ends words after bytes or user tokens."
+    return f"VOLT adds the token '</w>', id {vocabulary.ids[SUFFIX]}: it ends words after bytes or user tokens."
 
 
 def named_tokens(vocabulary: Vocabulary) -> tuple[str, ...]:
-    """Return the tokens found in text that the vocabulary's file does not name."""
+    """Return the user tokens that were added on import because the vocabulary's file does not name them."""
     inputs = vocabulary.provenance.get("named")
     return tuple(token for token in vocabulary.special.user if isinstance(inputs, list | tuple) and token in inputs)

@@ -1,4 +1,4 @@
-"""A vocabulary ⇄ its file: JSON, version first, one token or merge a line, so that an error has a line number.
+"""A vocabulary ⇄ its file: JSON, version first, one token or merge a line, so that errors can name the line.
 
     {"volt": 1,
     "fingerprint": "…",
@@ -9,7 +9,7 @@
     ["t", "h"],
     …]}
 
-Version 2 lists all `pieces` with their kinds, for vocabularies with their own ids, a missing role or another merging.
+Version 2 lists all `pieces` with their kinds. It serves all vocabularies that are not plain (`Vocabulary.is_plain`).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import ROLES, SpecialTokens
 from volt.vocabulary.validation import KINDS, UNUSED
 
-PLAIN, FORMAT = 1, 2  # the version of files that need nothing newer, and the newest
+PLAIN, FORMAT = 1, 2  # the version of a plain vocabulary's file, and the newest version
 MOST_BYTES, MOST_ROWS, _MOST_MARKS = 64 << 20, 1 << 20, 8 << 20
 _LISTS = ("user", "control")
-_DEEPEST, _MOST_BITS = 100, 1_024  # of a provenance: lists in lists, and the bits of a number
+_DEEPEST, _MOST_BITS = 100, 1_024  # limits of a provenance: nested lists or dicts, and bits of a number
 _NO_PIECE = "unused"  # the kind of an unused id, whose row may contain any string
 _HINT = "; find one on your corpus"
 _FOREIGN = {
@@ -48,7 +48,7 @@ _FOREIGN = {
 def dump(head: Mapping[str, Any], *, version: int = PLAIN, **lists: Sequence[Sequence[object]]) -> str:
     r"""Return the text of a file: the version, the head's entries, then the lists with one row a line.
 
-    Raises VocabularyError if a list is longer than can be read.
+    Raises VocabularyError if a list is too long to be read back.
 
     >>> dump({"marker": "none"}, tokens=[("lo", 7)])
     '{"volt": 1,\n"marker": "none",\n"tokens": [\n["lo", 7]]}\n'
@@ -67,7 +67,7 @@ def _json(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class VocabularyFile:
-    """A file of a known version: its path, its text and the JSON object in it, with values unchecked."""
+    """A file of a known version: its path, its text and the JSON object in it, whose values are unchecked."""
 
     path: Path
     text: str
@@ -75,7 +75,7 @@ class VocabularyFile:
 
     @classmethod
     def read(cls, path: Path) -> VocabularyFile:
-        """Read a file. Raises VocabularyError with file and line if it is damaged, newer or not of VOLT."""
+        """Read a file. Raises VocabularyError with file and line if it is damaged, too new or not a VOLT file."""
         name = shown_path(path)
         text = read_text(path, kind=VocabularyError, remedy=f", so not a VOLT vocabulary{_HINT}", most=MOST_BYTES)
         if not text.startswith('{"volt"'):
@@ -101,7 +101,7 @@ class VocabularyFile:
         return self.data[name]
 
     def rows(self, name: str, *kinds: type) -> list[list[Any]]:
-        """Return the rows of a list, each of one value of each type, without empty strings."""
+        """Return a list's rows, after checking that each is one value of each type, without an empty string."""
         for index in range(len(self.value(name, list))):
             self.check_row(name, index, *kinds)
         return list(self.data[name])
@@ -114,7 +114,7 @@ class VocabularyFile:
             raise VocabularyError(f"{self.where(name, index)}: found {shown(_json(row))} instead of [{shape}]; fix it")
 
     def where(self, name: str, index: int | None = None) -> str:
-        """Return path:line of an entry, or of a row of a list, if the layout is that of `dump`; else path and row."""
+        """Return path:line of an entry, or of a row of a list, if `dump` could have written it; else path and row."""
         if result := re.search(f'^[{{ ]*"{re.escape(name)}"', self.text, re.MULTILINE):
             number = self.text.count("\n", 0, result.start()) + 1
             return f"{shown_path(self.path)}:{number if index is None else number + 1 + index}"
@@ -131,7 +131,7 @@ def parsed_json(path: Path, text: str) -> Any:
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object. Raises ValueError if a key occurs twice, because readers differ in which one they take."""
+    """Return a JSON object. Raises ValueError if a key occurs twice, because JSON readers differ in which they use."""
     result = dict(pairs)
     if len(result) < len(pairs):
         keys = Counter(key for key, _ in pairs)
@@ -140,7 +140,7 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def text_of(vocabulary: Any) -> str:
-    """Return the text of a Vocabulary's file. Raises VocabularyError if it is too large to be read again."""
+    """Return the text of a Vocabulary's file. Raises VocabularyError if the file could not be read back."""
     provenance = json_of(vocabulary.provenance, "provenance")
     special, is_plain, counts = vocabulary.special, vocabulary.is_plain, vocabulary.counts
     tokens = {role: getattr(special, role) for role in ROLES} | {"user": list(special.user)}
@@ -166,9 +166,9 @@ def text_of(vocabulary: Any) -> str:
 
 
 def json_of(value: Any, name: str, *, deepest: int = _DEEPEST) -> Any:
-    """Return a value as JSON data. Raises VocabularyError, with its name, if JSON has no such value."""
+    """Return a value as JSON data. Raises VocabularyError, with the value's name, if JSON cannot store it."""
     if deepest < 0:
-        raise VocabularyError(f"the provenance is deeper than {_DEEPEST} lists or dicts in one another; make it flat")
+        raise VocabularyError(f"the provenance nests more than {_DEEPEST} lists or dicts; make it flatter")
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
@@ -177,7 +177,7 @@ def json_of(value: Any, name: str, *, deepest: int = _DEEPEST) -> Any:
     if isinstance(value, list | tuple):
         return [json_of(one, f"{name}[{place}]", deepest=deepest - 1) for place, one in enumerate(value)]
     if isinstance(value, float) and not isfinite(value):
-        raise VocabularyError(f"{name} is {value}, which JSON has no number for; give None, or remove it")
+        raise VocabularyError(f"{name} is {value}, which is not a number in JSON; give None, or remove it")
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         raise VocabularyError(f"{name} has more than {_MOST_BITS:,} bits; give it as a text")
     if value is not None and not isinstance(value, str | int | float):
@@ -186,7 +186,7 @@ def json_of(value: Any, name: str, *, deepest: int = _DEEPEST) -> Any:
 
 
 def arguments_of(file: VocabularyFile) -> dict[str, Any]:
-    """Return a file's content as the arguments of Vocabulary. Raises VocabularyError with the line of damage."""
+    """Return a file's content as the arguments of Vocabulary. Raises VocabularyError with the damaged line."""
     is_plain = file.data["volt"] == PLAIN
     return {
         **(_plain_tokens(file) if is_plain else _numbered_tokens(file)),
@@ -232,8 +232,8 @@ def _special(file: VocabularyFile, *, is_plain: bool) -> SpecialTokens:
     texts = all(isinstance(token, str) or (token is None and not is_plain) for token in named)
     texts = texts and all(isinstance(tokens, list) for tokens in listed)
     if set(result) != {*ROLES, *lists} or not texts or not all(isinstance(one, str) for one in chain(*listed)):
-        shape = "a list, user" if is_plain else "the lists user and control"
-        raise VocabularyError(f"{file.where('special')}: 'special' must contain unk, bos, eos, pad and {shape}")
+        shape = "the list user" if is_plain else "the lists user and control"
+        raise VocabularyError(f"{file.where('special')}: 'special' must contain unk, bos, eos, pad and {shape}; fix it")
     special = SpecialTokens(**{**result, **{name: tuple(result[name]) for name in lists}})
     if is_plain and not special.has_four_roles:
         raise VocabularyError(f"{file.where('special')}: a special token is given twice; save it again")

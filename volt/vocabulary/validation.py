@@ -1,7 +1,7 @@
 """The kinds of pieces, and the checks of a vocabulary's merges, tokens and order.
 
 >>> next(merge_faults([("l", "o"), ("lo", "wer")], "none"))
-('merges', 1, "no character and no earlier merge makes 'wer'; add that merge")
+('merges', 1, "'wer' is neither a character nor made by an earlier merge; add that merge")
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Fault: TypeAlias = tuple[str, int, str]  # the list, the index in it, and what i
 
 
 def as_pairs(merges: Any, *, kind: type[VoltError] = VocabularyError) -> tuple[tuple[str, str], ...]:
-    """Return merges as pairs of strings. Raises an error of this kind for other lengths.
+    """Return merges as pairs of strings. Raises `kind` if a merge does not have exactly two parts.
 
     >>> as_pairs([["l", "o"]])
     (('l', 'o'),)
     """
     merges = arguments.several(merges, "merges")
     are_pairs = set(map(type, merges)) <= {tuple} and set(map(len, merges)) <= {2}
-    if are_pairs and set(map(type, chain.from_iterable(merges))) <= {str}:  # ten times as fast as a look at each
+    if are_pairs and set(map(type, chain.from_iterable(merges))) <= {str}:  # ten times as fast as a loop
         return tuple(merges)
     pairs = [arguments.texts(pair, f"merges[{rank}]", one="give a pair of strings") for rank, pair in enumerate(merges)]
     for rank, pair in enumerate(pairs):
@@ -44,7 +44,7 @@ def as_pairs(merges: Any, *, kind: type[VoltError] = VocabularyError) -> tuple[t
 
 
 def kinds_of(pieces: Sequence[str], special: SpecialTokens, others: Sequence[str]) -> tuple[Kind, ...]:
-    """Return the kind of each piece; a user token with a role is "user". others: byte tokens and the lone marker
+    """Return the kind of each piece; a user token with a role is "user". others: byte tokens and the lone "</w>"
 
     >>> kinds_of(("a", "", "<url>"), SpecialTokens(user=("<url>",)), ())
     ('token', 'unused', 'user')
@@ -58,7 +58,7 @@ def kinds_of(pieces: Sequence[str], special: SpecialTokens, others: Sequence[str
 
 
 def order_faults(order: Sequence[str], reserved: Sequence[str], tokens: Sequence[str]) -> Iterator[Fault]:
-    """Yield the faults of an order of pieces. reserved: special and byte tokens;  tokens: all others, in order"""
+    """Yield the faults of an order of pieces. reserved: special and byte tokens;  tokens: the other pieces, by id"""
     known, places = {*reserved, *tokens}, dict[str, int]()
     pieces, kept = [*filter(None, order)], set(tokens)
     is_complete = len(pieces) == len(known) and known == {*pieces} and len(order) <= MOST_IDS
@@ -86,18 +86,18 @@ def order_faults(order: Sequence[str], reserved: Sequence[str], tokens: Sequence
 
 
 def merge_faults(merges: Pairs, marker: Marker, *, in_any_order: bool = False) -> Iterator[Fault]:
-    """Yield the faults of merges. in_any_order: a later merge may make the parts of an earlier one"""
+    """Yield the faults of merges. in_any_order: whether a later merge may make the parts of an earlier one"""
     output = set(map("".join, merges)) if in_any_order else set[str]()
     is_text = _is_text("".join(chain.from_iterable(merges)))
     if is_text and in_any_order and _are_atoms(set(chain.from_iterable(merges)) - output, marker):
         return
-    which = "merge" if in_any_order else "earlier merge"
+    which = "a merge" if in_any_order else "an earlier merge"
     for rank, (left, right) in enumerate(merges):
         for part in (left, right):
             if not is_text and not _is_text(part):
                 yield "merges", rank, f"{quoted(part)} contains a lone surrogate, which is not text; remove the merge"
             if part not in output and atom_code(part, marker=marker) is None:
-                yield "merges", rank, f"no character and no {which} makes {quoted(part)}; add that merge"
+                yield "merges", rank, f"{quoted(part)} is neither a character nor made by {which}; add that merge"
         output.add(left + right)
 
 
@@ -108,10 +108,10 @@ def token_faults(
     """Yield the faults of tokens and of their counts. reserved: special and byte tokens"""
     first, output, taken = dict[str, int](), set(map("".join, merges)), set(reserved)
     if counts and len(counts) != len(tokens):
-        yield "tokens", len(tokens) - 1, f"{len(tokens)} tokens but {len(counts)} counts"
+        yield "tokens", len(tokens) - 1, f"{len(tokens)} tokens but {len(counts)} counts; give one count for each"
     is_text, retained = _is_text("".join(tokens)), set(tokens)
     is_sound = len(retained) == len(tokens) and taken.isdisjoint(retained) and min(counts, default=0) >= 0
-    if is_text and is_sound and (whole_words or _are_atoms(retained - output, marker)):  # faster than a look at each
+    if is_text and is_sound and (whole_words or _are_atoms(retained - output, marker)):  # faster than the loop
         return
     for index, token in enumerate(tokens):
         if not is_text and not _is_text(token):

@@ -1,6 +1,6 @@
 """`Vocabulary`: ordered merges, tokens with ids, special tokens, and how text becomes words.
 
-An atom is a token that no merge makes; scaffolding is made by a merge but not kept as a token.
+An atom is a token that no merge makes. Scaffolding means intermediate tokens that merges make but the vocabulary lacks.
 
 >>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>"))
 >>> vocabulary.scaffolding, vocabulary.size, vocabulary.ids["low</w>"]
@@ -40,19 +40,19 @@ class Vocabulary:
     merges: pairs of strings, by rank
     tokens: the tokens in the order of their ids
     counts: each token's count in the training corpus; may be empty
-    marker, normalizer, pretokenizer: how text becomes words, and words atoms
+    marker, normalizer, pretokenizer: how text becomes words, and words become atoms
     special: the tokens with roles, and the user's own
-    byte_fallback: whether an unknown character becomes its bytes, which are tokens then
+    byte_fallback: whether an unknown character becomes byte tokens, one for each byte of its UTF-8
     provenance: how the vocabulary was made, as JSON data
     merging: which neighbours join next
-        "pairs"  all pairs of the lowest rank, from left to right, as in subword-nmt
-        "steps"  only the leftmost of these pairs, as in tokenizers; a later merge may make the parts of an earlier one
-        "ranks"  like "steps", but any neighbours that spell a merge's result, as in tiktoken and sentencepiece
+        "pairs"  all occurrences of the merge of lowest rank, from left to right, as in subword-nmt
+        "steps"  only its leftmost occurrence, as in `tokenizers`; a later merge may make the parts of an earlier one
+        "ranks"  like "steps", but any two neighbours that spell a merge's result, as in tiktoken and sentencepiece
     whole_words: whether a pre-token that is a token is taken whole, as in tiktoken; then tokens need no merge
-    order: the pieces by id, "" for an unused id; usually empty: special tokens, byte tokens, then `tokens`
+    order: the pieces by id, "" for an unused id; if empty, ids number special tokens, byte tokens, then `tokens`
 
-    Raises VocabularyError if a token or merge repeats, is neither an atom nor the result of a merge, or collides with a
-    special token.
+    Raises VocabularyError if a token repeats, is spelled like a special token or, like a part of a merge, is neither an
+    atom nor a merge's result.
 
     >>> vocabulary = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo"), normalizer="nfc")
     >>> vocabulary, len(vocabulary), "lo" in vocabulary, vocabulary.id_of("lo"), vocabulary.id_of("low")
@@ -140,7 +140,7 @@ class Vocabulary:
 
     @property
     def size(self) -> int:
-        """The number of tokens, atoms included, special and byte tokens not."""
+        """The number of tokens, including atoms, without special and byte tokens."""
         return len(self.tokens)
 
     @cached_property
@@ -185,7 +185,7 @@ class Vocabulary:
 
     @cached_property
     def atoms(self) -> tuple[str, ...]:
-        """The tokens that no merge makes: kept ones first, then those that only merges mention."""
+        """The tokens that no merge makes: first those in `tokens`, then those that only occur in merges."""
         output = set(self.made)
         mentioned = dict.fromkeys(chain(self.tokens, chain.from_iterable(self.merges)))
         atoms = (token for token in mentioned if token not in output)
@@ -194,20 +194,20 @@ class Vocabulary:
 
     @cached_property
     def unmade(self) -> tuple[str, ...]:
-        """The tokens that are neither atoms nor made by a merge, which `whole_words` allows."""
+        """The tokens that are neither atoms nor made by a merge; only `whole_words` allows them."""
         known = {*self.made, *self.atoms}
         return tuple(token for token in self.tokens if token not in known)
 
     @cached_property
     def scaffolding(self) -> tuple[str, ...]:
-        """The intermediate tokens that encoding splits back, in the order of their merges."""
+        """The intermediate tokens that encoding splits back into their parts, in the order of their merges."""
         retained = set(self.tokens)
         return tuple(token for token in dict.fromkeys(self.made) if token not in retained)
 
     def closed(self, *, order: Literal["ids", "merges"] = "ids") -> Vocabulary:
-        """Return the vocabulary with all scaffolding kept as tokens, with the count 0, so that nothing is split back.
+        """Return the vocabulary with its scaffolding as tokens of count 0, so that encoding splits nothing back.
 
-        order: "ids" appends scaffolding, and ids stay; "merges" puts results of merges last, by rank, as tiktoken does
+        order: "ids" appends scaffolding and keeps all ids; "merges" puts merges' results last, by rank, as in tiktoken
 
         Raises VocabularyError if scaffolding is spelled like a special token.
 
@@ -216,7 +216,7 @@ class Vocabulary:
         """
         arguments.choice(order, "order", ("ids", "merges"))
         if clash := next((token for token in self.scaffolding if token in self._reserved), None):
-            raise VocabularyError(f"scaffolding {quoted(clash)} is spelled like a special token; rename that one")
+            raise VocabularyError(f"{quoted(clash)}, made by merges, is a special token, too; rename the special token")
         tokens = self.tokens + self.scaffolding
         counts = dict(zip(self.tokens, self.counts, strict=True)) if self.counts else {}
         numbered = self.order and self.order + self.scaffolding
@@ -228,7 +228,7 @@ class Vocabulary:
 
     @cached_property
     def fingerprint(self) -> str:
-        """16 hexadecimal digits that change with anything but the provenance."""
+        """16 hexadecimal digits that depend on everything but the provenance."""
         content: tuple[object, ...] = (
             self.merges, self.tokens, self.counts, self.marker, self.normalizer.name, self.pretokenizer.name,
             self.special.all, self.byte_fallback,

@@ -1,4 +1,4 @@
-"""The tokenizers library with a tokenizer.json loaded: lines → its pieces, in VOLT's spelling, and its ids."""
+"""Load a tokenizer.json in the library `tokenizers`: lines → its pieces, in VOLT's spelling, and its ids."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from volt.vocabulary.add_special_tokens import named_tokens
 
 
 def peer_of_merges(path: Path, vocabulary: Vocabulary) -> Peer:
-    """Load merges over bytes and the ids in their folder in tokenizers, as transformers does."""
+    """Load merges over bytes, with the ids in their folder, in the library `tokenizers`, as transformers does."""
     vocab = next((place for name in BESIDE if (place := path.with_name(name)).exists()), None)
     if vocab is None:
-        raise ConfigError(f"{shown_path(path)}: libraries need the ids of tokens; add {BESIDE[0]} to the folder")
+        raise ConfigError(f"{shown_path(path)}: `tokenizers` needs the ids of tokens; add {BESIDE[0]} to the folder")
     with needs("tokenizers"):
         from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     tokenizer = Tokenizer(models.BPE.from_file(str(vocab), str(path)))
@@ -34,9 +34,9 @@ def peer_of_merges(path: Path, vocabulary: Vocabulary) -> Peer:
 
 
 def _peer(tokenizer: Any, our_ids: Mapping[str, int] | None, users: Sequence[str] = ()) -> Peer:
-    """Return the library's tokenizer, which also finds these user tokens in raw text; new ones get the next ids there.
+    """Return the library's tokenizer, which also finds `users` in raw text; unknown ones get the library's next ids.
 
-    our_ids: the ids that VOLT reads from its file; None if VOLT cannot read it
+    our_ids: the ids that VOLT reads from the same file; None if VOLT cannot read it
     """
     if users:
         from tokenizers import AddedToken
@@ -73,7 +73,7 @@ def _spelled(tokenizer: Any, line: str, tokens: list[str]) -> list[str]:
 
 
 def _atoms(tokenizer: Any, line: str, suffix: str) -> Iterator[str]:
-    """Yield the symbols that tokenizers starts to merge from; an added token is one."""
+    """Yield the symbols from which `tokenizers` starts to merge; an added token is one symbol."""
     real = tokenizer.get_added_tokens_decoder().values()
     normalize = tokenizer.normalizer.normalize_str if tokenizer.normalizer else str
     whole = any(one.normalized and not one.special for one in real)
@@ -89,12 +89,12 @@ def _atoms(tokenizer: Any, line: str, suffix: str) -> Iterator[str]:
             cut = tokenizer.pre_tokenizer
             words = cut.pre_tokenize_str(text) if cut else [(text, None)]
             if (number or not parts[0]) and cut and b'"first"' in cut.__getstate__() and text[0] != PREFIX:
-                words[0] = (words[0][0].removeprefix(PREFIX), None)  # only a line's first part has it
+                words[0] = (words[0][0].removeprefix(PREFIX), None)  # only a line's first part starts with "▁"
             yield from chain.from_iterable((*word[:-1], word[-1] + suffix) for word, _ in words if word)
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-    """Load the file in tokenizers, which shares ids with VOLT if VOLT wrote the file."""
+    """Load the file in the library `tokenizers`, which shares ids with VOLT if VOLT wrote the file."""
     vocabulary = None
     with suppress(VocabularyError):
         vocabulary = read(path)
@@ -102,7 +102,7 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
 
 
 def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) -> Peer:
-    """Load a foreign file in tokenizers, with the user tokens that the file does not name."""
+    """Load an imported file in the library `tokenizers`, with the user tokens that were added on import."""
     return _loaded(path, vocabulary, named_tokens(vocabulary))
 
 
@@ -114,6 +114,6 @@ def _loaded(path: Path, vocabulary: Vocabulary | None, users: Sequence[str]) -> 
     path = path / FILE if path.is_dir() else path
     try:
         tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # it raises nothing narrower
+    except Exception as error:  # the library raises no narrower class
         raise VocabularyError(f"{path}: tokenizers cannot load it ({error}); download or export it again") from None
     return _peer(tokenizer, None if vocabulary is None else vocabulary.ids, users)

@@ -1,7 +1,7 @@
-"""Sections of a tokenizer.json by others → the `Scheme` that treats text alike, an error, or notes on losses.
+"""A tokenizer.json that VOLT did not write → the `Scheme` that treats text as it does, an error, or notes on losses.
 
-A "▁" for each space comes from Metaspace, or from a normaliser (Llama, Gemma). A line that nothing cuts is one word;
-VOLT cuts it wherever no token spans the cut, which changes no piece.
+A "▁" for each space comes from Metaspace, or from a normaliser (Llama, Gemma). If no step cuts lines, a line is one
+word; VOLT cuts it wherever no token spans the cut, which changes no piece. Notes call the library "there", VOLT "here".
 
 >>> level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
 >>> read_foreign({"normalizer": {"type": "NFC"}, "pre_tokenizer": level}, {"vocab": {}})
@@ -38,7 +38,7 @@ _EACH_SPACE, _EACH_RUN, _LINE = " [^ ]*|[^ ]+", " +[^ ]*|[^ ]+", r"[\s\S]+"
 
 
 def read_foreign(data: Json, model: Json, *, added: Sequence[str] = ()) -> Scheme:
-    """Return the scheme that treats text as the sections do. added: the added tokens"""
+    """Return the scheme that treats text as the sections of a tokenizer.json do. added: the added tokens"""
     suffix = model.get("end_of_word_suffix") == SUFFIX
     steps = flat(data.get("normalizer"), "normalizers")
     cuts = flat(data.get("pre_tokenizer"), "pretokenizers")
@@ -46,7 +46,7 @@ def read_foreign(data: Json, model: Json, *, added: Sequence[str] = ()) -> Schem
     steps = steps[: len(steps) - len(spaces)]
     marks_spaces = bool(spaces or (cuts and cuts[-1].get("type") == "Metaspace"))
     if suffix and marks_spaces:
-        raise VocabularyError(f"end_of_word_suffix and {PREFIX!r}: VOLT marks words at one end; remove one")
+        raise VocabularyError(f"end_of_word_suffix and {PREFIX!r} mark words, but VOLT marks only one end; remove one")
     if marks_spaces:
         marker, name = _read_spaces(spaces, cuts, model["vocab"])
     else:
@@ -66,7 +66,7 @@ def flat(section: Any, name: str) -> list[Json]:
 
 
 def read_normalizer(steps: Sequence[Json], cut: str) -> str:
-    """Return the name of the normalizer that does these steps. cut: the pre-tokenizer after it"""
+    """Return the name of the normalizer that performs these steps. cut: the pre-tokenizer after it"""
     drops_white = cut == "whitespace" or (drops_rest(cut) and _matches_no_white(cut))
     kinds = [str(step.get("type")) for step in steps if not (drops_white and _is_about_white(step))]
     names = list(dict.fromkeys(_FORMS.get(kind, kind) for kind in kinds))
@@ -83,7 +83,7 @@ def _matches_no_white(cut: str) -> bool:
 
 
 def _is_about_white(step: Json) -> bool:
-    """Check whether a step changes white space alone, and leaves some where there is some, except at a text's ends."""
+    """Check whether a step only replaces white space by white space, or removes it at the ends of a text."""
     if step.get("type") == "Strip":
         return True
     pattern = step.get("pattern")
@@ -98,7 +98,7 @@ def _read_spaces(spaces: Sequence[Json], cuts: Sequence[Json], vocab: Iterable[s
     if cuts and cuts[-1].get("type") == "Metaspace":
         *cuts, last = cuts
         if last.get("replacement") != PREFIX:
-            raise VocabularyError(f"Metaspace with {last.get('replacement')!r} for spaces; VOLT reads {PREFIX!r} only")
+            raise VocabularyError(f"Metaspace with {last.get('replacement')!r} for spaces; VOLT reads only {PREFIX!r}")
         usual = "always" if last.get("add_prefix_space", True) else "never"
         scheme = str(last.get("prepend_scheme", usual)) if scheme == "never" else scheme
         splits = bool(last.get("split", True))
@@ -113,8 +113,8 @@ def _read_spaces(spaces: Sequence[Json], cuts: Sequence[Json], vocab: Iterable[s
     if scheme == "never":
         return "none", name
     if keeps or scheme == "first":
-        what = f"Metaspace puts '▁' before ({scheme}) what {quoted(name, 100)} cuts"
-        raise VocabularyError(f"{what}, which VOLT cannot; set its prepend_scheme to never")
+        what = f"Metaspace puts '▁' ({scheme}) before words that {quoted(name, 100)} cuts"
+        raise VocabularyError(f"{what}, which VOLT cannot do; set its prepend_scheme to never")
     return "prefix", name
 
 
@@ -126,7 +126,7 @@ def _unmarked(step: Json) -> Json | None:
         return step
     if step.get("type") == "Split" and isinstance(text, str):
         return None if " " in text else step | {"pattern": {"String": text.replace(PREFIX, " ")}}
-    what = f"{step.get('type')} splits text whose spaces are '▁' already, which VOLT cannot"
+    what = f"{step.get('type')} splits text whose spaces are '▁' already, which VOLT cannot do"
     raise VocabularyError(f"{what}; give the tokenizer's sentencepiece model, if it has one")
 
 
@@ -150,14 +150,14 @@ def _read_cut(cuts: Sequence[Json], vocab: Iterable[str], added: Sequence[str]) 
     if not cut.keeps_spaces or cut.is_bytes:
         return name
     if spaced := next((token for token in vocab if " " in token), None):
-        raise VocabularyError(f"{spaced!r} contains a space, VOLT's '▁'; put Metaspace after the other steps")
+        raise VocabularyError(f"{spaced!r} contains a space, but VOLT needs '▁'; put Metaspace after the other steps")
     marked = next((token for token in vocab if PREFIX in token), None)
     if marked and not any(PREFIX in str(one.values()) for one in cuts):
         raise VocabularyError(f"{marked!r} stands for spaces, but no step writes {PREFIX!r}; put Metaspace first")
     return name
 
 
-_FLAGS = {  # of one token, and of several
+_FLAGS = {  # flag → its effect on one token, and on several
     "lstrip": ("takes the white space before it", "take the white space before them"),
     "rstrip": ("takes the white space after it", "take the white space after them"),
     "single_word": ("is found as a whole word only", "are found as whole words only"),
@@ -180,7 +180,7 @@ def _id_losses(data: Json, vocab: Json, vocabulary: Vocabulary) -> Iterator[str]
     yield from control_notes(vocabulary)
     retained = {*vocabulary.ids, *vocabulary.scaffolding}
     if lost := [token for token in vocab if token not in retained]:
-        yield f"{counted(len(lost), 'token')} that nothing makes: left out, such as {lost[0]!r}, their ids not used."
+        yield f"{counted(len(lost), 'token')} that no merge makes: left out, such as {lost[0]!r}, their ids not used."
     if vocabulary.marker == "suffix" and SUFFIX in vocabulary.ids and SUFFIX not in vocab:
         yield lone_end_note(vocabulary)
     ids = dict[str, int]()
@@ -197,27 +197,27 @@ def _model_losses(model: Json, vocabulary: Vocabulary) -> Iterator[str]:
     knows_all = vocabulary.byte_fallback or (vocabulary.pretokenizer.is_bytes and letters <= set(vocabulary.ids))
     unk, ours = model.get("unk_token"), vocabulary.special.unk  # only unk_token counts there, not roles in other files
     if model.get("dropout"):
-        yield f"The dropout of the file, {model['dropout']}, is not carried: give it when you encode."
+        yield f"The dropout of the file, {model['dropout']}, is not imported: give it when you encode."
     if knows_all:
         return
     if model.get("fuse_unk") and unk:
         yield f"A run of unknown characters is one {ours} there, and one for each character here."
     current = f"are {ours} each here" if ours else "leave nothing here"
     if unk is None and ours is None:
-        yield "Unknown characters leave nothing, but what stands on both sides of one may join there, and not here."
+        yield "Unknown characters leave nothing, but pieces on both sides of one may join there, and not here."
     elif unk is None:
         yield f"Unknown characters leave nothing there, as the model names no unk_token, and {current}."
     elif unk not in model["vocab"]:
-        yield f"Text with unknown characters is refused there: model.vocab lacks the unk_token {unk!r}; they {current}."
+        yield f"Unknown characters raise an error there, as model.vocab lacks the unk_token {unk!r}, and {current}."
     elif unk != ours:
         yield f"Unknown characters become the token {unk!r} there, which is not a special token, and {current}."
 
 
 def _surrounding_losses(data: Json) -> Iterator[str]:
     if data.get("truncation"):
-        yield "Truncation is not carried: lines are encoded whole."
+        yield "Truncation is not imported: lines are encoded whole."
     if data.get("padding"):
-        yield "Padding is not exported: lines keep their own length."
+        yield "Padding is not imported: lines keep their own length."
     post = data.get("post_processor")
     if not isinstance(post, dict) or post.get("type") == "ByteLevel":
         return
@@ -225,8 +225,8 @@ def _surrounding_losses(data: Json) -> Iterator[str]:
     if post.get("type") == "TemplateProcessing" and isinstance(template, list):
         n_lines = sum("Sequence" in part for part in template)
         if n_lines != 1:
-            yield f"The template of the post-processor gives a line {n_lines} times there, once here."
-    yield f"What the post-processor ({post.get('type')}) adds to a line is not added here."
+            yield f"The template of the post-processor returns a line {n_lines} times there, once here."
+    yield f"Tokens that the post-processor ({post.get('type')}) adds to a line are not added here."
 
 
 def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
@@ -242,12 +242,12 @@ def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
         return
     kinds = [step.get("type") for step in flat(data.get("normalizer"), "normalizers")]
     if "Lowercase" in kinds and not {"NFC", "NFKC"} & {*kinds[kinds.index("Lowercase") :]}:
-        yield "A mark that goes into one character with the small letter alone, as U+030A behind W, stays apart there."
+        yield "A mark that combines with the small letter only, such as U+030A after W, stays separate there, not here."
     yield "Characters newer than the Unicode version of tokenizers stay as they are there, and are normalised here."
 
 
 def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> Iterator[str]:
-    """Yield how the library finds added tokens in text, where VOLT finds user tokens.
+    """Yield differences between how the library finds added tokens in text and how VOLT finds user tokens.
 
     rows: the added tokens with their flags, in the library's order;  data: their tokenizer.json, or {}
     """
@@ -259,33 +259,32 @@ def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> It
     moved = [
         name
         for name in late
-        if rewrites or '"Prepend"' in section or (PREFIX in name and '"Replace"' in section)  # written before it, or in
+        if rewrites or '"Prepend"' in section or (PREFIX in name and '"Replace"' in section)  # "▁" is added
     ]
     yield from _note(moved, "is", "are", "found in normalised text there, in raw text here.")
     raw = [row["content"] for row in users if not row.get("normalized")]
     if pair := next((pair for pair in product(raw, late) if _overlap(*pair)), None) if not rewrites else None:
-        yield f"The added token {pair[0]} is looked for before {pair[1]} there, and the longer of the two here."
+        yield f"The added token {pair[0]} is found before {pair[1]} there; here, the longer one is found first."
     both = [row["content"] for row in users if _is_made(row["content"], data, vocabulary)]
-    yield from _note(both, "is", "are", "made of other text as well there, and not here.")
+    yield from _note(both, "is", "are", "also made by merges from other text there, and not here.")
     if not users:
         return
     names = _names(vocabulary.special.user)
     if vocabulary.marker == "suffix" and SUFFIX in vocabulary.ids:
-        yield f"User tokens ({names}) cut words there: text before one ends in '</w>', and no lone '</w>' follows one."
+        yield f"User tokens ({names}) cut words there: text before them ends in '</w>', but no lone '</w>' follows."
     if vocabulary.pretokenizer.dummy_prefix:
-        yield f"'▁' may precede text after a user token ({names}) there, and a user token at the start of a line here."
+        yield f"'▁' may precede text after a user token ({names}) there; here it may precede the token at a line start."
     if vocabulary.pretokenizer.name.startswith("regex:"):
-        yield f"Text is cut at user tokens ({names}) before words are cut there, and after that here."
+        yield f"Text is cut at user tokens ({names}) before it is cut into words there, and afterwards here."
 
 
 def _note(tokens: Sequence[str], one: str, several: str, rest: str) -> Iterator[str]:
-    """Yield a sentence on added tokens, if there are any."""
     if tokens:
         yield f"The added token{'s' * (len(tokens) > 1)} {_names(tokens)} {several if len(tokens) > 1 else one} {rest}"
 
 
 def _is_made(token: str, data: Json, vocabulary: Vocabulary) -> bool:
-    """Check whether the model also makes an added token, of text that may spell it otherwise."""
+    """Check whether merges also make an added token, from text that may spell it differently."""
     model = data.get("model", {})
     is_plain = vocabulary.marker == "none" and vocabulary.normalizer.name == "none" and PREFIX not in token
     is_bytes = vocabulary.pretokenizer.is_bytes and not token.isascii()
@@ -306,7 +305,7 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def remade(merges: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield merges whose token an earlier merge makes too, and may by a lower rank take from the next occurrence."""
+    """Yield merges whose token an earlier merge makes too, so that a lower rank may prevent the merge's next use."""
     if len(set(map("".join, merges))) == len(merges):  # saves the search below
         return
     output, uses = set[str](), defaultdict[str, list[tuple[str, str]]](list)
@@ -326,21 +325,21 @@ def remade(merges: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 
 
 def refuse(model: Json, data: Json, scheme: Scheme) -> None:
-    """Raise VocabularyError if another program's scheme does more than any scheme of VOLT's."""
+    """Raise VocabularyError if another program's scheme does something that no scheme of VOLT can do."""
     falls_back, looks_up = bool(model.get("byte_fallback")), bool(model.get("ignore_merges"))
     cuts, name = flat(data.get("pre_tokenizer"), "pretokenizers"), scheme.pretokenizer
     is_split = any(cut.get("type") == "Metaspace" and cut.get("split", True) for cut in cuts)
     keeps_spaces = name != "whitespace" and not name.startswith(("metaspace", "bytes", "regex:", "matches:"))
     if falls_back and scheme.marker == "suffix":
-        raise VocabularyError("the bytes of an unknown last character end in the suffix; set byte_fallback to false")
+        raise VocabularyError("byte_fallback spells the suffix of an unknown character as bytes, too; set it to false")
     if falls_back and name.startswith("bytes") and not model["vocab"].keys() >= set(ALPHABET):
-        what = "byte_fallback, and ByteLevel whose letters are not all tokens"
-        raise VocabularyError(f"{what}: VOLT cannot do both; train a tokenizer with all 256 letters")
+        what = "byte_fallback and ByteLevel, but not all letters of ByteLevel are tokens"
+        raise VocabularyError(f"{what}, which VOLT cannot do; train a tokenizer with all 256 letters")
     if falls_back and keeps_spaces and " " not in model["vocab"]:
         raise VocabularyError("a space becomes <0x20> there, not here; train a tokenizer with a space in the alphabet")
     remedy = "set ignore_merges to false if every token is made by merges"
     if looks_up and name.startswith("metaspace") and not is_split:
-        raise VocabularyError(f"ignore_merges: the line is looked up there, and each word here; {remedy}")
+        raise VocabularyError(f"ignore_merges looks up whole lines there, but VOLT looks up words; {remedy}")
     if looks_up and scheme.marker != "none" and not scheme.takes_users_as_words:
-        what = f"ignore_merges, and words that are marked ({scheme.marker}): they are looked up there without the mark"
+        what = f"ignore_merges looks words up without their mark ({scheme.marker}), which VOLT cannot do"
         raise VocabularyError(f"{what}; {remedy}")

@@ -1,10 +1,10 @@
 """`Scheme` → sections of a tokenizer.json: normalizers, pre-tokenizers, decoders, and merges for ends of words.
 
     words at white space, or from "▁", without end marker    user tokens are words, which `ignore_merges` takes whole
-    a known end of words, or "▁" at the start of lines       they are added tokens of the normalised text
+    a known end of words, or "▁" at the start of lines       user tokens are added tokens of the normalised text
     bytes, and other patterns                                they are added tokens of the raw text, which cut it first
 
-The library spells an unknown "é</w>" by the bytes of "é" and of "</w>"; three merges join the four bytes of "</w>".
+The library spells an unknown "é</w>" as the bytes of "é" and of "</w>"; three merges join the four bytes of "</w>".
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _HELPERS = ["".join(pair) for pair in _MERGES[:-1]]
 
 
 def with_ends(model: Json) -> Json:
-    """Return the model section with the three merges for "</w>", and their two helper tokens, which never stay in text.
+    """Return the model section with the three merges for "</w>" and their two helper tokens, which no text keeps.
 
     >>> model = {"vocab": {"<0x77>": 0, "</w>": 1, "w": 2, "x": 3}, "merges": [], "byte_fallback": True}
     >>> ended = with_ends(model)
@@ -47,7 +47,7 @@ def with_ends(model: Json) -> Json:
 
 
 def without_ends(data: Json) -> Json:
-    """Return the file without the merges that `with_ends` adds, or unchanged if it has none."""
+    """Return the file without the merges that `with_ends` adds, if it has any."""
     if not has_ends(data):
         return data
     model, added = data["model"], data.get("added_tokens") or []
@@ -73,10 +73,10 @@ def has_ends(data: Json) -> bool:
 
 
 _SPACES = ranges(SPLIT_SPACE)
-# Lowercase lowers character by character; only at the end of a word is Σ another letter (Unicode's Final_Sigma).
-LONE_END = chr(LAST_HIDDEN)  # stands for a lone "</w>" in normalised text; no user token is hidden by it then
+# Lowercase works character by character, but Σ becomes "ς" only at the end of a word (Unicode's Final_Sigma).
+LONE_END = chr(LAST_HIDDEN)  # stands for a lone "</w>" in normalised text, where it hides no user token
 LONE_SPACE = chr(LAST_HIDDEN - 1)  # stands for a lone "▁", in the same way
-# What ends the word of a user token in front of it, where an end marker is written; the space is "▁" already.
+# Text that ends the word of a user token before it, so that an end marker is written; spaces are "▁" already.
 _ENDING = {
     "whitespace": f"[{_SPACES}]",
     "metaspace": PREFIX,
@@ -88,7 +88,7 @@ _FINAL_SIGMA = r"\p{Cased}\p{Case_Ignorable}*\KΣ(?!\p{Case_Ignorable}*\p{Cased}
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """The rules by which text becomes words, and words atoms.
+    """The rules by which text becomes words, and words become atoms.
 
     users: the user tokens, in the order of their ids
     end: the spelling of the lone token "</w>"
@@ -123,12 +123,12 @@ class Scheme:
 
     @property
     def ending(self) -> str | None:
-        """A regex of the text that ends a word after a user token, in normalised text; None if unknown."""
+        """A regex of the normalised text after a user token that ends its word; None if unknown."""
         return r"[\s\S]" if self.cut.splits or self.cut.is_bytes else _ENDING.get(self.pretokenizer)
 
     @property
     def spaces_users(self) -> bool:
-        """Whether the "▁" before a user token is an added token of the normalised text."""
+        """Whether a "▁" before a user token is an added token of the normalised text."""
         if self.pretokenizer == "gpt2":
             return bool(self.users)
         return self.ends_users and self.pretokenizer in {"metaspace", "unicode"}
@@ -142,7 +142,6 @@ class Scheme:
 
 @lru_cache(maxsize=8)  # many schemes are tried with the same user tokens, of which there may be hundreds
 def _any_of(tokens: tuple[str, ...]) -> str:
-    """Return a regex that finds any of the tokens, longer ones first."""
     return "|".join(re.escape(token) for token in sorted(tokens, key=len, reverse=True))
 
 
@@ -152,7 +151,7 @@ def sequence(name: str, steps: list[Json]) -> Json | None:
 
 
 def normalizers(scheme: Scheme) -> list[Json]:
-    """Return the steps by which tokenizers normalises a text."""
+    """Return the steps by which `tokenizers` normalises a text."""
     normalizer, name = Normalizer.parse(scheme.normalizer), scheme.pretokenizer
     form = [{"type": normalizer.form.upper()}] * (normalizer.form != "none")
     lower = [replace_step(_FINAL_SIGMA, "ς", regex=True), {"type": "Lowercase"}, *form]
@@ -169,7 +168,7 @@ def normalizers(scheme: Scheme) -> list[Json]:
         prepend = _first_space(scheme) if scheme.normalizes_users else prepend * scheme.cut.dummy_prefix
         steps = [*steps, *prepend, replace_step(" ", PREFIX)]
     if scheme.spaces_users:
-        alone = f"(?<!{PREFIX})" if name == "unicode" else ""  # it takes a run of spaces for a word
+        alone = f"(?<!{PREFIX})" if name == "unicode" else ""  # "unicode" cuts a run of spaces as one word
         steps.append(replace_step(f"{alone}{PREFIX}(?={_any_of(scheme.users)})", LONE_SPACE, regex=True))
     if scheme.ends_users:  # a user token that is all the text gets no lone "</w>", see `_first_space`
         ends = rf"(?:{_any_of(scheme.users)})\K(?={scheme.ending})|(?<!\A)(?:{_any_of(scheme.users)})\K\z"
@@ -187,14 +186,14 @@ def _around_users(scheme: Scheme, steps: list[Json]) -> list[Json]:
 
 
 def _first_space(scheme: Scheme) -> list[Json]:
-    """Return steps that put "▁" before a line, but not before added tokens, which are found as they are."""
+    """Return steps that put "▁" before a line, unless the line is an added token."""
     own = [replace_step(rf"\A{PREFIX}\z", LONE_SPACE, regex=True)] * scheme.spaces_users
     retained = "|".join([_any_of(scheme.users), *[LONE_SPACE] * scheme.spaces_users, *[scheme.end] * scheme.ends_users])
     return own + [replace_step(rf"\A(?!(?:{retained})?\z)", PREFIX, regex=True)] * scheme.cut.dummy_prefix
 
 
 def pre_tokenizers(scheme: Scheme) -> list[Json]:
-    """Return the steps by which tokenizers splits a normalised text into words."""
+    """Return the steps by which `tokenizers` splits a normalised text into words."""
     name, pattern = scheme.pretokenizer, scheme.cut.pattern
     users = [split_step(_any_of(scheme.users), "Isolated")] * scheme.takes_users_as_words
     splits = [split_step(spelled(split.pattern), "Isolated") for split in scheme.cut.splits]
@@ -216,7 +215,7 @@ def pre_tokenizers(scheme: Scheme) -> list[Json]:
 
 
 def decoders(scheme: Scheme, byte_fallback: bool) -> list[Json]:
-    """Return the steps by which tokenizers turns tokens into text."""
+    """Return the steps by which `tokenizers` turns tokens into text."""
     keeps_spaces, ends = scheme.cut.keeps_spaces, scheme.marker == "suffix"
     if scheme.cut.is_bytes:
         level: Json = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
@@ -235,15 +234,15 @@ def decoders(scheme: Scheme, byte_fallback: bool) -> list[Json]:
 
 
 def replace_step(pattern: str, content: str, *, regex: bool = False) -> Json:
-    """Return a step that puts `content` for a string, or for all that a regex finds."""
+    """Return a step that replaces a string, or each match of a regex, by `content`."""
     return {"type": "Replace", "pattern": {"Regex" if regex else "String": pattern}, "content": content}
 
 
 def split_step(pattern: str, behavior: str, *, invert: bool = False) -> Json:
-    """Return a step that drops ("Removed") or isolates what a regex finds. invert: the matches are the words"""
+    """Return a step that drops ("Removed") or isolates a regex's matches. invert: the text between them instead"""
     return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior, "invert": invert}
 
 
 def metaspace_step(scheme: str, *, split: bool) -> Json:
-    """Return a step that puts "▁" for spaces, and before the text: "always" or "never". split: split at "▁" too"""
+    """Return a step that writes spaces as "▁". scheme: whether "▁" is put first;  split: whether it cuts at "▁"."""
     return {"type": "Metaspace", "replacement": PREFIX, "prepend_scheme": scheme, "split": split}

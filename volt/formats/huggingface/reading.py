@@ -1,7 +1,7 @@
 """tokenizer.json, alone or in a folder → vocabulary, with the ids of the file.
 
-Added tokens become user tokens. Only roles named by the model, or by other files in its folder, are assigned. A token
-that no merge produces becomes a control token, or its id stays unused.
+Added tokens become user tokens. Only roles that the model, or another file in its folder, names are assigned. A token
+that no merge makes becomes a control token, or is left out, and its id stays unused.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from volt.vocabulary import Vocabulary
 
 _NAMES = ("whitespace", "metaspace", "metaspace-runs", "metaspace-line", "unicode", "gpt2", "bytes")
 _FORMS = ("none", "nfc", "nfkc")
-_THEIRS = re.compile(r"\\[wWhH]")  # Oniguruma reads these otherwise
+_THEIRS = re.compile(r"\\[wWhH]")  # Oniguruma gives these another meaning
 _ALTERNATIVES = re.compile(r"(?:\\.|[^|\\])+")
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """Read a tokenizer.json, or a folder that contains one, or merges over bytes with their ids.
 
-    Raises VocabularyError, with file and entry, if it is damaged, of another type, or splits text as VOLT cannot.
+    Raises VocabularyError, with file and entry, if it is damaged, not BPE, or splits text in a way that VOLT cannot.
     """
     if merges is not None:
         raise VocabularyError(f"{merges}: a tokenizer.json contains its own merges; remove the merges file")
@@ -89,12 +89,12 @@ def _read_merges_in(folder: Path) -> Vocabulary:
         raise VocabularyError(f"{folder}: neither a tokenizer.json nor {MERGES[0]} with {BESIDE[0]}; give a tokenizer")
     result = subword_nmt.read(path)
     if not result.pretokenizer.is_bytes:
-        raise VocabularyError(f"{path}: no file says how its tokenizer splits words; give its tokenizer.json")
+        raise VocabularyError(f"{path}: no file says how these merges' text is split; give their tokenizer.json")
     return result
 
 
 def files_read(path: Path) -> tuple[Path, ...]:
-    """Return the files that VOLT reads of a folder, or of the folder of a tokenizer.json."""
+    """Return the files that VOLT reads in a folder, or in the folder of a tokenizer.json."""
     folder = path.parent if path.name == FILE else path
     return (path,) if folder.suffix == ".json" else (folder / MAP, folder / CONFIG, folder / FILE)
 
@@ -108,7 +108,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def file_users(data: Json, vocab: Mapping[str, int], added: Sequence[str]) -> tuple[str, ...]:
-    """Return the user tokens, if VOLT wrote the file: the added tokens, or the tokens that the last Split names."""
+    """Return the user tokens of a file by VOLT: the added tokens, or the tokens that the last Split names."""
     if added:
         return tuple(token for token in added if token not in (SUFFIX, PREFIX))
     steps = flat(data.get("pre_tokenizer"), "pretokenizers")
@@ -121,7 +121,7 @@ def file_users(data: Json, vocab: Mapping[str, int], added: Sequence[str]) -> tu
 
 
 def own_scheme(data: Json, model: Json, *, users: tuple[str, ...], end: str = SUFFIX) -> Scheme | None:
-    """Return the scheme for which VOLT writes these normalizer and pre_tokenizer sections, or None.
+    """Return the scheme for which VOLT writes these normalizer and pre_tokenizer sections; None if there is none.
 
     end: how the file spells the lone token "</w>"
     """
@@ -139,11 +139,11 @@ def own_scheme(data: Json, model: Json, *, users: tuple[str, ...], end: str = SU
 
 
 def _patterns(cut: Any) -> Iterator[str]:
-    """Yield each pre-tokenizer with its own pattern for which VOLT may have written a pre_tokenizer section."""
+    """Yield the names of pre-tokenizers with patterns for which VOLT may have written this section."""
     steps = flat(cut, "pretokenizers")
     patterns = [step["pattern"].get("Regex") if isinstance(step.get("pattern"), dict) else None for step in steps]
     splits = [pattern for pattern in patterns[:-1] if isinstance(pattern, str) and not _THEIRS.search(pattern)]
-    usual: tuple[list[str], ...] = ([], [GPT2], [GPT2_GROUPED])  # these are called by their names
+    usual: tuple[list[str], ...] = ([], [GPT2], [GPT2_GROUPED])  # VOLT has names for these
     if len(splits) == len(steps) - 1 and splits not in usual:
         name = name_of(tuple(Split(original(pattern)) for pattern in splits))
         with suppress(ConfigError):

@@ -1,12 +1,12 @@
-r"""Foreign pre_tokenizer sections → the pre-tokenizer that splits text alike; our patterns → Oniguruma's spelling.
+r"""A pre_tokenizer section → the pre-tokenizer that splits text as it does; VOLT's patterns → Oniguruma's spelling.
 
-Steps that keep all text are splits, one inside the other. A step that drops text is a regex, and later steps may only
-cut classes of characters out of its words. Oniguruma, the engine of tokenizers, writes:
+Steps that keep all text become a sequence of splits. A step that drops text becomes a regex, and later steps may only
+cut classes of characters out of its words. Oniguruma, the engine of `tokenizers`, spells VOLT's patterns differently:
 
-    $           \z                the end of the text; Oniguruma's is before each line end
-    c{1,3}+     (?>c{1,3})        its {1,3}+ repeats the whole
+    $           \z                the end of the text; Oniguruma's $ also matches before each line end
+    c{1,3}+     (?>c{1,3})        Oniguruma's {1,3}+ repeats c{1,3}
     \pL         \p{L}
-    \u4E00      \x{4E00}          and other ways to write a code
+    \u4E00      \x{4E00}          and other ways to write a code point
     []a]        [\]a]
 """
 
@@ -30,7 +30,7 @@ _ESCAPE = re.compile(r"\\(?:[pP]\{[^}]*\}|[pP].|[xuU]\{[^}]*\}|x..|u.{4}|U.{8}|.
 _COUNTED = re.compile(r"(\{[0-9]+(?:,[0-9]*)?\})\+")
 _ATOMIC = re.compile(r"\(\?>((?:\[[^\[\]]*\]|\\[pP]\{[^}]*\}|\\.|[^\\\[\]()])\{[0-9]+(?:,[0-9]*)?\})\)")
 _JOINERS = r"\u200C\u200D"
-# What Oniguruma takes for these, which depends on where they stand.
+# What Oniguruma matches by these escapes: inside a class, and outside.
 _INSIDE = {
     r"\w": rf"[\w&&[^{_JOINERS}]]", r"\W": rf"[\W{_JOINERS}]", r"\h": "[0-9A-Fa-f]", r"\H": "[^0-9A-Fa-f]",
 }  # fmt: skip
@@ -41,7 +41,7 @@ _DOT = re.compile(r"(?<=(?<!\\)\[)\.")  # "[." is how POSIX begins something els
 
 
 def spelled(pattern: str) -> str:
-    r"""Return the pattern, which volt.text.patterns can parse, in Oniguruma's spelling.
+    r"""Return a pattern of volt.text.patterns in Oniguruma's spelling.
 
     >>> spelled(r"\p{N}{1,3}+|a+$|[$]")
     '(?>\\p{N}{1,3})|a+\\z|[$]'
@@ -50,12 +50,12 @@ def spelled(pattern: str) -> str:
 
 
 def original(pattern: str) -> str:
-    """Return the pattern that `spelled` may have turned into this one, as publishers write it."""
+    """Return the pattern, as publishers write it, from which `spelled` may have made this one."""
     return _ATOMIC.sub(r"\1+", pattern).replace(r"\z", "$")
 
 
 def understood(pattern: str) -> str:
-    r"""Return a pattern that is written for Oniguruma in the grammar of volt.text.patterns.
+    r"""Rewrite a pattern for Oniguruma in the grammar of volt.text.patterns.
 
     >>> understood(r"(?i)a$|\w{2}+|(?>\p{N}{1,3})")
     '(?i:a(?=\\n|\\z)|(?:[\\w²³¹¼½¾&&[^\\u200C\\u200D]]{2})+|\\p{N}{1,3}+)'
@@ -71,7 +71,7 @@ def understood(pattern: str) -> str:
 
 
 def _items(pattern: str) -> Iterator[tuple[str, str]]:
-    """Yield each sign or class of a pattern with its count, if that is possessive: "{1,3}" of "{1,3}+"."""
+    """Yield each sign or class of a pattern, with its count if that is possessive: "{1,3}" for "{1,3}+"."""
     place = 0
     while place < len(pattern):
         end = _class_end(pattern, place) if pattern[place] == "[" else _sign_end(pattern, place)
@@ -81,7 +81,6 @@ def _items(pattern: str) -> Iterator[tuple[str, str]]:
 
 
 def _class_end(pattern: str, start: int) -> int:
-    """Return the end of the class that starts there; classes inside it end before."""
     place = start + 1 + pattern.startswith("^", start + 1)
     place += pattern.startswith("]", place)
     while not pattern.startswith("]", place):
@@ -105,7 +104,7 @@ def _item(text: str) -> str:
     return _CODE.sub(lambda result: rf"\x{{{result[1] or result[2] or result[3]}}}", text)
 
 
-# What the library calls punctuation is ASCII's, and that of an old version of Unicode.
+# The library's punctuation: all ASCII symbols, and the punctuation of an old version of Unicode.
 _NEWER = (
     r"\u061D\u09FD\u0A76\u0C77\u0C84\u1B4E-\u1B4F\u1B7D-\u1B7F\u2E43-\u2E4F\u2E52-\u2E5D\U00010D6E\U00010EAD"
     r"\U00010F55-\U00010F59\U00010F86-\U00010F89\U000113D4-\U000113D5\U000113D7-\U000113D8\U0001144B-\U0001144F"
@@ -115,7 +114,7 @@ _NEWER = (
     r"\U00016D6D-\U00016D6F\U00016E97-\U00016E9A\U00016FE2\U0001E5FF\U0001E95E-\U0001E95F"
 )
 PUNCTUATION = rf"!-/:-@\[-`{{-~\u166D\U000111C9[\p{{P}}&&[^{_NEWER}]]"
-_ITEM = re.compile(r"\[.*\]|\\.+|[^.()^]", re.DOTALL)  # what may stand inside a class
+_ITEM = re.compile(r"\[.*\]|\\.+|[^.()^]", re.DOTALL)  # what a class may contain
 _REMEDY = "choose another tokenizer, or find a vocabulary on your corpus"
 ADDS_SPACE = "puts a space before each line, which VOLT cannot do; set it to false, and put the space there yourself"
 
@@ -123,8 +122,8 @@ ADDS_SPACE = "puts a space before each line, which VOLT cannot do; set it to fal
 class Cut(NamedTuple):
     """A cut of text into a pattern's matches and the text between them.
 
-    drops: whether the text between them is dropped
-    inside: the inside of the class [...], if the pattern matches only its characters or runs of them; else empty
+    drops: whether the text between the matches is dropped
+    inside: the inside of the class [...], if the pattern matches its characters or runs of them; else empty
     """
 
     pattern: str
@@ -143,7 +142,7 @@ _MIRRORED = {"MergedWithPrevious": "MergedWithNext", "MergedWithNext": "MergedWi
 def cut_name(steps: Sequence[Json], *, isolated: Sequence[str] = ()) -> str:
     r"""Return the name of the pre-tokenizer that splits as these steps do.
 
-    isolated: tokens that are cut out of the text before
+    isolated: tokens that are cut out of the text first
 
     >>> step = {"type": "Split", "pattern": {"Regex": r"\p{N}{1,3}"}, "behavior": "Isolated", "invert": False}
     >>> level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
@@ -153,7 +152,7 @@ def cut_name(steps: Sequence[Json], *, isolated: Sequence[str] = ()) -> str:
     cuts, is_bytes = list[Cut](), False
     for step in steps:
         if is_bytes:
-            raise VocabularyError(f"{step.get('type')} cuts words that are bytes already, which VOLT cannot; {_REMEDY}")
+            raise VocabularyError(f"{step.get('type')} cuts text after ByteLevel, which VOLT cannot do; {_REMEDY}")
         is_bytes = step.get("type") == "ByteLevel"
         if not is_bytes:
             cuts.append(_of_step(step))
@@ -170,11 +169,10 @@ def cut_name(steps: Sequence[Json], *, isolated: Sequence[str] = ()) -> str:
         return "bytes" if is_usual else level + name_of(tuple(Split(cut.pattern) for cut in cuts))
     if dropping == [0]:
         return f"{level}matches:{_one_pattern(*cuts)}"
-    raise VocabularyError(f"text is dropped after it is cut, which VOLT cannot; {_REMEDY}")
+    raise VocabularyError(f"a later step drops text, which VOLT can do only in the first step; {_REMEDY}")
 
 
 def _of_step(step: Json) -> Cut:
-    """Return the cut of one step. Raises VocabularyError if VOLT cannot do the same."""
     kind = step.get("type")
     if kind in _FIXED:
         return _FIXED[kind]
@@ -196,7 +194,7 @@ def _of_split(step: Json) -> Cut:
     if isinstance(result.get("String"), str):
         text = "".join(map(_literal, result["String"]))
     if not text:
-        raise VocabularyError(f"a Split by {pattern!r}, which is not a pattern; download or export it again")
+        raise VocabularyError(f"Split has the invalid pattern {pattern!r}; download or export the file again")
     try:
         tree = parse(text)
     except ConfigError as error:
@@ -209,8 +207,8 @@ def _of_split(step: Json) -> Cut:
     if isinstance(tree, Repetition) and (tree.least, tree.most) == (1, None) and text[-1] == "+":
         one, inside, is_run = tree.part, text[: -1 - tree.possessive], True
     if not isinstance(one, CharClass) or not _ITEM.fullmatch(inside):
-        what = f"a Split by {quoted(text, 200)} that is {behavior}, which VOLT can do only for one character or runs"
-        raise VocabularyError(f"{what} of it; {_REMEDY}")
+        what = f"Split by {quoted(text, 200)} is {behavior}, which VOLT can do only for one character or"
+        raise VocabularyError(f"{what} runs of one; {_REMEDY}")
     return _class(inside, behavior, is_run=is_run, inverted=inverted)
 
 
@@ -224,12 +222,12 @@ def _class(inside: str, behavior: str, *, is_run: bool = False, inverted: bool =
         "MergedWithNext": Cut(f"{many}{others}|{others}|{many}"),
     }
     if behavior not in cuts:
-        raise VocabularyError(f"a behavior {behavior!r} of a split, which VOLT does not support; {_REMEDY}")
+        raise VocabularyError(f"VOLT does not support the behavior {behavior!r} of Split; {_REMEDY}")
     return cuts[_MIRRORED.get(behavior, behavior) if inverted else behavior]
 
 
 def _leaves_whole(pattern: str, isolated: Sequence[str]) -> bool:
-    r"""Check whether GPT-2's pattern surely does not cut any match of another pattern.
+    r"""Check whether GPT-2's pattern provably cuts no match of another pattern.
 
     >>> _leaves_whole(r"'s|[\p{L}]+|[\p{N}]|<a>|[^\s\p{L}\p{N}]+", ["<a>"]), _leaves_whole(r"\w+", [])
     (True, False)
@@ -246,7 +244,7 @@ def _leaves_whole(pattern: str, isolated: Sequence[str]) -> bool:
 
 
 def _text(tree: Node) -> str | None:
-    """Return the one text that a tree matches; None if it matches others."""
+    """Return the only text that a tree matches; None if it matches several."""
     parts = tree.parts if isinstance(tree, Sequence_) else (tree,)
     characters = [part.characters.edges for part in parts if isinstance(part, CharClass)]
     if len(characters) < len(parts) or not all(len(edges) == 2 and edges[1] == edges[0] + 1 for edges in characters):
@@ -255,7 +253,6 @@ def _text(tree: Node) -> str | None:
 
 
 def _literal(character: str) -> str:
-    """Return a character as a pattern spells it."""
     return character if character.isalnum() or not character.isascii() or character in " \n\r\t" else f"\\{character}"
 
 
@@ -266,7 +263,7 @@ def _one_pattern(first: Cut, *others: Cut) -> str:
     sets = [sets_of(parse(f"[{cut.inside}]"))[0] for cut in others if cut.inside]
     apart = all((one & other).edges == () for number, one in enumerate(sets) for other in sets[:number])
     if not first.inside.startswith("^") or len(sets) < len(others) or not apart:
-        what = f"{quoted(first.pattern, 100)} drops text, and {quoted(others[0].pattern, 100)} cuts the words after it"
+        what = f"{quoted(first.pattern, 100)} drops text, then {quoted(others[0].pattern, 100)} cuts the words"
         raise VocabularyError(f"{what}, which VOLT cannot do; {_REMEDY}")
     [dropped] = sets_of(parse(f"[{first.inside[1:]}]"))
     parts = [

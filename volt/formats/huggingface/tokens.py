@@ -1,4 +1,4 @@
-"""Model section and added tokens of a tokenizer.json → tokens, ids, merges and roles of a vocabulary, validated.
+"""Model section and added tokens of a tokenizer.json → valid tokens, ids, merges and roles of a vocabulary.
 
 >>> vocab, scheme = {"l": 0, "o": 1, "lo": 2, "<end>": 4}, Scheme("none", "none", "bytes", users=())
 >>> fields = read_tokens(scheme, {}, vocab, [("l", "o")], {"eos": "<end>"}, ["<end>"], is_own=False)
@@ -29,8 +29,8 @@ from volt.vocabulary.vocabulary import Merging
 FILE, CONFIG, MAP = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 ADDED = "added_tokens.json"
 _REMEDIES = {
-    "Unigram": "no merges make its pieces; replay the merges of the sentencepiece .model that it comes from, or train "
-    "a BPE tokenizer",
+    "Unigram": "no merges make its pieces; search with the sentencepiece .model that it comes from as candidates, or "
+    "train a BPE tokenizer",
     "WordPiece": "it splits off the longest piece first and has no merges; find a vocabulary on its corpus",
 }
 
@@ -45,19 +45,19 @@ def load(path: Path, content: bytes | None = None) -> Json:
 
 
 def model_section(data: Json) -> Json:
-    """Return the model of a tokenizer.json. Raises VocabularyError if VOLT cannot encode as it does."""
+    """Return the model of a tokenizer.json. Raises VocabularyError if VOLT cannot encode as the model does."""
     model, version = data.get("model"), data.get("version", "1.0")
     if not isinstance(model, dict):
         raise VocabularyError("not a tokenizer.json: 'model' is missing; give a tokenizer.json")
     if version != "1.0":
-        raise VocabularyError(f"version {version!r} of the format, but VOLT reads only '1.0'; export it again")
+        raise VocabularyError(f"the format version is {version!r}, but VOLT reads only '1.0'; export it again")
     if (kind := model.get("type", "BPE" if "merges" in model else None)) != "BPE":
         remedy = _REMEDIES.get(str(kind), "train a BPE tokenizer, or find a vocabulary on your corpus")
-        raise VocabularyError(f"a tokenizer of type {kind!r}; VOLT reads those of type 'BPE': {remedy}")
+        raise VocabularyError(f"the tokenizer's type is {kind!r}, but VOLT reads only 'BPE': {remedy}")
     if prefix := model.get("continuing_subword_prefix"):
         raise VocabularyError(f"tokens inside words start with {prefix!r}; train one without continuing_subword_prefix")
     if model.get("end_of_word_suffix") not in (None, "", SUFFIX):
-        raise VocabularyError(f"words end in {model['end_of_word_suffix']!r}, but VOLT reads only {SUFFIX!r}")
+        raise VocabularyError(f"end_of_word_suffix is {model['end_of_word_suffix']!r}; VOLT reads only {SUFFIX!r}")
     if not isinstance(unk := model.get("unk_token"), str | None):
         raise VocabularyError(f"unk_token is {unk!r} instead of a token; download or export it again")
     return model
@@ -72,7 +72,7 @@ def model_vocab(model: Json) -> dict[str, int]:
 
 
 def checked_ids(vocab: Json, name: str) -> dict[str, int]:
-    """Return the ids in their order. Raises VocabularyError if one is invalid, or two are equal. name: their place"""
+    """Return the ids in rising order. Raises VocabularyError if one is invalid or repeats. name: for errors"""
     of_id = dict[int, str]()
     for token, number in vocab.items():
         if type(number) is not int or number < 0:
@@ -83,7 +83,7 @@ def checked_ids(vocab: Json, name: str) -> dict[str, int]:
 
 
 def model_merges(model: Json) -> Iterator[tuple[str, str]]:
-    """Yield the merges, each of two strings that are tokens and make a token."""
+    """Yield the merges. Raises VocabularyError unless both parts and the result of each are tokens."""
     rows, vocab = model.get("merges"), model["vocab"]
     if not isinstance(rows, list):
         raise VocabularyError("model.merges is missing or not a list; download or export it again")
@@ -92,13 +92,13 @@ def model_merges(model: Json) -> Iterator[tuple[str, str]]:
         if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) and part for part in pair):
             raise VocabularyError(f"model.merges, entry {number}: {row!r} is not a pair of strings; fix it")
         if lacking := [token for token in (*pair, "".join(pair)) if token not in vocab]:
-            what = f"{pair[0]!r} + {pair[1]!r}, but {lacking[0]!r} is not in model.vocab"
+            what = f"it merges {pair[0]!r} and {pair[1]!r}, but {lacking[0]!r} is not in model.vocab"
             raise VocabularyError(f"model.merges, entry {number}: {what}; fix it, or remove the merge")
         yield pair[0], pair[1]
 
 
 def falls_back(model: Json, vocab: Mapping[str, int]) -> bool:
-    """Check whether unknown characters become bytes. Raises VocabularyError if only some bytes are tokens."""
+    """Check whether unknown characters become byte tokens. Raises VocabularyError if some byte tokens are missing."""
     n_bytes = sum(token in vocab for token in BYTE_TOKENS)
     if model.get("byte_fallback") and 0 < n_bytes < len(BYTE_TOKENS):
         lacking = next(token for token in BYTE_TOKENS if token not in vocab)
@@ -126,7 +126,7 @@ def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[str]:
     owners = {number: token for token, number in vocab.items()}
     for token, number in ((row["content"], row["id"]) for row in rows):
         if number < 0 or vocab.get(token, number) != number:
-            raise VocabularyError(f"added token {token!r} has the id {number}, not its own; fix it")
+            raise VocabularyError(f"added token {token!r} has the id {number}, not its id in model.vocab; fix it")
         if (other := owners.setdefault(number, token)) != token:
             raise VocabularyError(f"added token {token!r} has the id {number}, which {other!r} has; change one")
     return list(dict.fromkeys(row["content"] for row in sorted(rows, key=lambda row: int(row["id"]))))
@@ -139,7 +139,7 @@ def all_ids(data: Json, vocab: Mapping[str, int]) -> dict[str, int]:
 
 
 def role_tokens(path: Path, model: Json) -> dict[str, str]:
-    """Return role → its token, as the model and the files beside it name them."""
+    """Return role → its token, as the model and other files in its folder name them."""
     result = {"unk": model.get("unk_token")}
     for name in (MAP, CONFIG):
         neighbours = path.with_name(name)
@@ -149,14 +149,14 @@ def role_tokens(path: Path, model: Json) -> dict[str, str]:
 
 
 def role_names(config: Json) -> Iterator[tuple[str, Any]]:
-    """Yield each role and what a config names for it, which should be text."""
+    """Yield each role and its value in a config, which should be text."""
     for role in ROLES:
         value = config.get(f"{role}_token")
         yield role, value.get("content") if isinstance(value, dict) else value
 
 
 def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[str, Json]]:
-    """Return what a folder without a tokenizer.json names: role → token, token → id, token → its flags."""
+    """Return role → token, token → id, and token → flags from a folder without a tokenizer.json."""
     configs = [load(folder / name) for name in (MAP, CONFIG) if (folder / name).exists()]
     if any(config.get("add_prefix_space") for config in configs):
         raise VocabularyError(f"{folder / CONFIG}: add_prefix_space {ADDS_SPACE}")
@@ -178,7 +178,6 @@ def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[st
 
 
 def _named(config: Json) -> Iterator[Json]:
-    """Yield the special tokens that a config names, each with its flags."""
     for key, value in config.items():
         listed = {"additional_special_tokens", "extra_special_tokens", "added_tokens_decoder"}
         several = value if key in listed else [value] if key.endswith("_token") else ()
@@ -189,13 +188,13 @@ def _named(config: Json) -> Iterator[Json]:
 
 
 def can_be_special(token: str) -> bool:
-    """Check whether a special token may be spelled so."""
+    """Check whether a special token of VOLT may have this spelling."""
     plain = token.split() == [token] and token.isprintable() and len(token) <= LONGEST
     return plain and token not in BYTE_TOKENS and not token.endswith(SUFFIX)
 
 
 def can_have_role(token: str) -> bool:
-    """Check whether a token with a role may be spelled so: a lone character would be text."""
+    """Check whether a token with a role may have this spelling: a lone character could be text."""
     return len(token) > 1 and can_be_special(token)
 
 
@@ -203,7 +202,7 @@ def read_tokens(
     scheme: Scheme, model: Json, ids: Mapping[str, int], merges: Sequence[tuple[str, str]], named: Mapping[str, str],
     added: Sequence[str], *, is_own: bool,
 ) -> Json:  # fmt: skip
-    """Return the arguments of Vocabulary. ids: rising;  named: tokens by role;  added: user tokens"""
+    """Return the arguments of Vocabulary. ids: in rising order;  named: tokens by role;  added: user tokens"""
     output, fallback = set(map("".join, merges)), falls_back(model, model.get("vocab", ids))
     whole = bool(model.get("ignore_merges")) and not scheme.takes_users_as_words
     atoms = {token for token in ids if atom_code(token, marker=scheme.marker) is not None}
@@ -229,23 +228,23 @@ def read_tokens(
 
 
 def last_of_equal(merges: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Return the merges without repetition. Of equal merges tokenizers uses the last."""
+    """Return the merges without repetition. Of equal merges, `tokenizers` uses the last."""
     return tuple(dict.fromkeys(reversed(merges)))[::-1]
 
 
 def merging_of(merges: Sequence[tuple[str, str]]) -> Merging:
-    """Return how tokenizers merges: by steps if a token is made twice or used before it is made, else by pairs."""
+    """Return how `tokenizers` merges: by steps if a token is made twice or used before it is made, else by pairs."""
     return "steps" if joins_later(merges) or next(remade(merges), None) else "pairs"
 
 
 def joins_later(merges: Sequence[tuple[str, str]]) -> bool:
-    """Check whether a merge joins what a later one makes."""
+    """Check whether a part of some merge is made only by a later merge."""
     first = {token: rank for rank, token in reversed(list(enumerate(map("".join, merges))))}
     return any(first.get(left, -1) >= rank or first.get(right, -1) >= rank for rank, (left, right) in enumerate(merges))
 
 
 def order_of(ids: Mapping[str, int], reserved: Sequence[str], tokens: Sequence[str]) -> tuple[str, ...]:
-    """Return the pieces by id; () if ids are those that VOLT gives. Pieces without an id get the next ones.
+    """Return the pieces by id; () if VOLT would number them so itself. Pieces without an id get the next ids.
 
     >>> order_of({"a": 0, "<s>": 2}, ["<s>"], ["a"]), order_of({"a": 1, "<s>": 0}, ["<s>"], ["a"])
     (('a', '', '<s>'), ())
@@ -269,9 +268,9 @@ def _special(
     named: Mapping[str, str], unmade: Sequence[str], added: Sequence[str], ids: Mapping[str, int], *, is_own: bool,
     whole: bool,
 ) -> SpecialTokens:  # fmt: skip
-    """Return the special tokens: roles as named; tokens that nothing makes are control tokens, unless words are whole.
+    """Return the special tokens: roles as named; tokens that no merge makes are control tokens, unless words are whole.
 
-    In VOLT's own file the ids 0 to 3 have roles, if the first is what its model names for unknown characters.
+    In a file by VOLT, the ids 0 to 3 have roles if the model's unk_token has the id 0.
     """
     free = [token for token in unmade if token not in added]
     firsts = [token for token, number in ids.items() if number < 4]

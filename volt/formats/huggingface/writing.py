@@ -1,7 +1,7 @@
 """Vocabulary → Hugging Face tokenizer.json, alone or in a folder that transformers loads.
 
 The file has the same ids and gives the same pieces, except for differences that `write` returns. Only user tokens are
-"added tokens", because tokenizers would find others, such as "</s>", in text, and VOLT never does.
+"added tokens", because `tokenizers` finds all of these in text, but VOLT never finds other special tokens, like "</s>".
 
 >>> import tempfile
 >>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "lo", "low</w>"))
@@ -47,8 +47,8 @@ Pair = tuple[str, str]
 def merges_of(vocabulary: Vocabulary) -> list[Pair]:
     """Return the merges by rank, each once; with merging by ranks, every pair of tokens that spells a result.
 
-    tokenizers takes the lower of two pairs first, and VOLT the leftmost, so of two that can overlap the left one comes
-    first.
+    If two pairs spell the same token, `tokenizers` joins the pair of lower rank first, and VOLT the leftmost pair. So
+    of two pairs that can overlap, the left one gets the lower rank.
 
     >>> tokens = ("l", "o", "w", "lo", "low", "ow")
     >>> merges_of(Vocabulary((("l", "o"), ("lo", "w"), ("o", "w")), tokens, merging="ranks"))
@@ -62,7 +62,7 @@ def merges_of(vocabulary: Vocabulary) -> list[Pair]:
 
 
 def _pairs(token: str, known: Collection[str]) -> Iterator[Pair]:
-    """Yield the pairs of tokens that spell a token, the left one of two that can overlap first."""
+    """Yield the pairs of tokens that spell a token; of two pairs that can overlap, the left one first."""
     half = len(token) // 2
     for place in range(1, half + 1):
         places = (place, len(token) - place)
@@ -125,17 +125,16 @@ def _refuse(vocabulary: Vocabulary) -> None:
     if cut.has_own_pattern:
         _refuse_regex(vocabulary)
     if marker == "suffix" and vocabulary.whole_words:
-        raise VocabularyError(f"this format looks words up without {SUFFIX!r}; whole_words needs marker 'none' here")
+        raise VocabularyError(f"this format looks words up without {SUFFIX!r}, so whole_words needs the marker 'none'")
     if marker == "suffix" and cut.is_bytes and not {byte + SUFFIX for byte in ALPHABET} <= vocabulary.ids.keys():
         what = "the vocabulary lacks tokens for bytes that end words, and this format drops unknown bytes; learn with"
         raise VocabularyError(what, hint={"marker": "none"})
     if marker == "prefix" and cut.keeps_spaces and not cut.is_bytes:
-        what = f"this format cannot mark words by {marker!r} that the pre-tokenizer {cut.name!r} cuts; learn with"
+        what = f"this format has no marker {marker!r} for words of the pre-tokenizer {cut.name!r}; learn with"
         raise VocabularyError(what, hint={"marker": "none"})
 
 
 def _refuse_regex(vocabulary: Vocabulary) -> None:
-    """Raise VocabularyError if the installed library cannot read the regex that cuts words."""
     try:
         from tokenizers import Regex
     except ImportError:
@@ -144,9 +143,9 @@ def _refuse_regex(vocabulary: Vocabulary) -> None:
     for pattern in [spelled(split.pattern) for split in cut.splits] or [cut.pattern]:
         try:
             Regex(pattern)
-        except Exception as error:  # it raises nothing narrower
+        except Exception as error:  # the library raises no narrower class
             what = f"tokenizers cannot read the regex {pattern!r} ({error})"
-            raise VocabularyError(f"{what}; count with one that Oniguruma reads, too") from None
+            raise VocabularyError(f"{what}; count with a regex that Oniguruma reads, too") from None
 
 
 def _notes(vocabulary: Vocabulary) -> Iterator[str]:
@@ -159,13 +158,13 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
     if special.user:
         yield from _user_notes(scheme, special.user[0])
         if (scheme.takes_users_as_words or scheme.normalizes_users) and scheme.normalizer != "none":
-            yield "Text that is normalised to a user token's spelling is this token there; VOLT reads raw text."
+            yield "Text that normalisation turns into a user token becomes that token there, but stays text in VOLT."
         if scheme.takes_users_as_words and (unmade := next(not_whole(vocabulary), None)) is not None:
             yield f"The word {unmade!r} is taken whole there because of user tokens; VOLT's merges do not make it."
         yield "U+10F000 to U+10FFFD in text become U+FFFD there, and stay as they are in VOLT."
     if vocabulary.byte_fallback and vocabulary.marker == "suffix":
         if scheme.end == SUFFIX:
-            yield "An unknown last character of a word becomes its bytes and four bytes for '</w>', as there is no 'w'."
+            yield "An unknown last character becomes its bytes and four bytes for '</w>', as 'w' is not a token."
         else:
             yield f"The token '</w>' is spelled {scheme.end}, and two more tokens, after all others, help to make it."
     if vocabulary.normalizer.form == "nfkc":
@@ -175,8 +174,8 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
         if vocabulary.marker == "prefix":
             yield "A word that itself begins with '▁' gets no second '▁' before it."
     if vocabulary.merging == "pairs" and (pair := next(remade(vocabulary.merges), None)):
-        what = f"Where {pair[0]!r}, {pair[1]!r} occur twice in a row the cut may differ"
-        yield f"{what}: VOLT merges both before it looks for lower ranks, tokenizers does not."
+        what = f"If {pair[0]!r}, {pair[1]!r} occur twice in a row, the pieces may differ"
+        yield f"{what}: VOLT merges both before it looks for lower ranks, but tokenizers does not."
 
 
 def _special_notes(vocabulary: Vocabulary) -> Iterator[str]:
@@ -184,11 +183,11 @@ def _special_notes(vocabulary: Vocabulary) -> Iterator[str]:
     if special.control:
         yield (
             f"Control tokens, such as {special.control[0]}, are not found in text, as in VOLT, and tokenizer.json does "
-            "not name them: for a chat template load the folder with split_special_tokens=False in AutoTokenizer."
+            "not name them: for a chat template, load the folder by AutoTokenizer with split_special_tokens=False."
         )
     unmet = [token for token in special.all if token not in special.user]
     if _is_met(special) and unmet:
-        yield f"transformers finds {', '.join(unmet[:3])} in text, too, as it must look for user tokens with a role."
+        yield f"transformers finds {', '.join(unmet[:3])} in text, too, because it must find user tokens with roles."
     reserved = (token for token in vocabulary.ids if token not in tokens and token not in special.user)
     words = (token for token in reserved if vocabulary.pretokenizer.split(token) == [token])
     if vocabulary.whole_words and (word := next(words, None)):
@@ -197,7 +196,7 @@ def _special_notes(vocabulary: Vocabulary) -> Iterator[str]:
 
 def _user_notes(scheme: Scheme, example: str) -> Iterator[str]:
     if scheme.takes_users_as_words:
-        exception = "a role's token or a byte token that is spelled out after one is found if the word ends with it"
+        exception = "if text after one is spelled like a role's token or a byte token up to the word's end, it is found"
         yield f"User tokens, such as {example}, are not 'added tokens'; {exception}."
     elif scheme.normalizes_users:
         yield from _end_user_notes(scheme, example)
@@ -223,7 +222,7 @@ def _end_user_notes(scheme: Scheme, example: str) -> Iterator[str]:
     lone = {scheme.end: LONE_END} if scheme.ends_users else {}
     lone |= {PREFIX: LONE_SPACE} if scheme.spaces_users else {}
     for token, shown in lone.items():
-        yield f"A line that is just {token!r} is that token alone, which the library shows as U+{ord(shown):X}."
+        yield f"A line that is just {token!r} becomes that token alone, which the library shows as U+{ord(shown):X}."
 
 
 def _tokenizer(vocabulary: Vocabulary) -> Json:

@@ -1,11 +1,12 @@
-r"""A sentencepiece model's replacements before cutting ⇄ its "precompiled charsmap"; and the library's own classes.
+r"""The replacements by which a sentencepiece model normalises text ⇄ its "precompiled charsmap"; library imports.
 
     charsmap = size of the trie, 4 bytes | trie | replacements, each followed by a zero byte
 
-The trie is a double array (Aoe 1989) of 32-bit units. A node's child for a byte is at `base ^ byte`, with that byte.
+The trie is a double array (Aoe 1989) of 32-bit units. A node's child for a byte is at `base ^ byte`; its bits 0–7 are
+that byte.
 
-    bits 0–7   the byte       bits 10–30  the node's own place ^ base; shifted by 8 where bit 9 is set
-    bit 8      a string ends here: the unit at `base` has bit 31 set and says where its replacement starts
+    bits 0–7   the byte       bits 10–30  the node's own index ^ base; shifted left by 8 if bit 9 is set
+    bit 8      a string ends here: the unit at `base` has bit 31 set and contains the start of its replacement
 
 >>> table = pack({"\t": " ", "A": "a", "AE": "æ"})
 >>> unpack(table) == {"\t": " ", "A": "a", "AE": "æ"}, unpack(table, only=["A", "a"])
@@ -41,7 +42,7 @@ def load_library() -> Any:
 
 
 _BLOCK, _ENDS, _WIDE, _LEAF = 256, 1 << 8, 1 << 9, 1 << 31
-_MOST_UNITS = 1 << 21  # what 21 bits of a unit can say
+_MOST_UNITS = 1 << 21  # 21 bits of a unit are an offset
 _DAMAGED = "its table of replacements is damaged; copy or train it again"
 _SIZE = 4  # bytes of the size in front
 _LONGEST, _MOST_NODES = 1000, 1 << 22  # bytes of a replaced string; nodes of a table without loops
@@ -51,7 +52,7 @@ Units = NDArray[np.uint32]
 
 
 def pack(replacements: Mapping[str, str]) -> bytes:
-    """Return the table of replacements; b"" if there are none. No string may be empty or hold U+0000."""
+    """Return the table of replacements; b"" if there are none. No string may be empty or contain U+0000."""
     if not replacements:
         return b""
     library = load_library()
@@ -104,7 +105,6 @@ def check(table: bytes) -> None:
 
 
 def _parts(table: bytes) -> tuple[Units, bytes]:
-    """Return the trie and the replacements. Raises VocabularyError if the size that precedes them cannot be right."""
     size = int.from_bytes(table[:_SIZE], "little")
     if not table:
         return np.zeros(0, np.uint32), b""
@@ -114,6 +114,5 @@ def _parts(table: bytes) -> tuple[Units, bytes]:
 
 
 def _bases(units: Units) -> NDArray[np.int64]:
-    """Return the base of each node's children: the child for a byte is at `base ^ byte`."""
     offsets = (units >> 10 & _MOST_UNITS - 1).astype(np.int64)
     return np.arange(len(units)) ^ offsets << np.where(units & _WIDE, 8, 0)

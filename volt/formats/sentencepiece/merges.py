@@ -1,8 +1,8 @@
 """Pieces and scores of a sentencepiece model → the merges that they imply.
 
-sentencepiece joins the two neighbours whose joint string has the best score, the leftmost on ties, so each piece has
-one last join, which is its merge. If every piece has a worse score than its parts, and no two share a score, these
-merges encode as the scores do. Otherwise ranks must belong to the results of merges ("ranks").
+sentencepiece joins the two neighbours that together spell the piece of best score, the leftmost on ties, so each piece
+has one last join, which is its merge. If every piece has a worse score than its parts, and no two pieces share a score,
+these merges encode as the scores do. Otherwise ranks must belong to the results of merges (merging "ranks").
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = 1, 2, 3, 4, 5, 6  # types of piec
 class ImpliedMerges:
     """The merges that a model's pieces imply.
 
-    dropped: pieces that are not two other pieces joined
-    clash: two pieces of equal score, of which sentencepiece joins the left one first and ranks cannot; usually None
+    dropped: pieces that no two other pieces spell
+    clash: two pieces whose scores make sentencepiece join the left one first, which ranks cannot; usually None
     """
 
     merges: tuple[tuple[str, str], ...]
@@ -63,7 +63,7 @@ class ImpliedMerges:
 
 
 class Letters:
-    """Private characters for atoms that end with "</w>", so that every atom of a piece is one character.
+    """Private characters that stand for atoms with "</w>", so that every atom of a piece is one character.
 
     >>> letters = Letters(["low</w>", "lo"])
     >>> len(letters.short("low</w>")), letters.long(letters.short("low</w>"))
@@ -85,7 +85,7 @@ class Letters:
 
 
 def first_clash(scores: Mapping[str, float], late: Sequence[str]) -> tuple[str, str] | None:
-    """Return two pieces of equal score whose order in text matters; None if the longest may always be joined first.
+    """Return two pieces whose order in text matters for equal scores; None if the longest can always be joined first.
 
     late: pieces with a better score than their parts
 
@@ -114,14 +114,14 @@ def _is_run(piece: str) -> bool:
 
 
 def _inner(piece: str) -> Iterator[str]:
-    """Yield the strings of two characters or more inside a piece, without itself."""
+    """Yield the shorter substrings of two characters or more."""
     for start, end in combinations(range(len(piece) + 1), 2):
         if 1 < end - start < len(piece):
             yield piece[start:end]
 
 
 def _first_shared(family: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return two pieces of different families of which one contains the other, or ends as the other starts."""
+    """Return two pieces of different families that can overlap: one contains the other, or ends as the other starts."""
     starts = defaultdict[str, dict[str, str]](dict)
     for piece, name in family.items():
         for end in range(1, len(piece)):

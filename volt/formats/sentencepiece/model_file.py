@@ -1,11 +1,11 @@
-"""sentencepiece BPE models, both ways: PATH.model, and PATH.vocab for people.
+"""sentencepiece BPE model ⇄ vocabulary: PATH.model; with it, `write` writes PATH.vocab for people.
 
-The model's word marks decide where lines are cut; nothing joins across a cut:
+The model's settings and pieces decide where VOLT cuts lines, so that no merge crosses a cut:
 
-    spaces are kept     no piece spans words         before every space
-                        some are several spaces      before every run of spaces
-                        some span words              nowhere
-    spaces are reduced  no piece spans words         at every space, and "▁" or "</w>" marks words
+    spaces are kept     no piece spans words                before every space
+                        some pieces are several spaces      before every run of spaces
+                        some pieces span words              nowhere
+    spaces are reduced  no piece spans words                at every space, and "▁" or "</w>" marks words
 """
 
 from __future__ import annotations
@@ -34,20 +34,21 @@ from volt.text.special_tokens import SpecialTokens
 from volt.text.white_space import SPLIT_SPACE
 from volt.vocabulary import Vocabulary
 
-FIRST_BYTE = b"\x0a"  # field 1, a piece, with a length
+FIRST_BYTE = b"\x0a"  # the tag of field 1, a piece
 _DAMAGED = "a damaged sentencepiece model, or another file; copy or train it again"
 UNIGRAM = 1
 _NORMALIZERS = {
     "identity": "none", "": "none", "nmt_nfkc": "nfkc", "nfkc_cf": "nfkc+lowercase", "nmt_nfkc_cf": "nfkc+lowercase",
 }  # fmt: skip
-_N_UNLIKE = {"nmt_nfkc": 46, "nfkc_cf": 191, "nmt_nfkc_cf": 237}  # below U+20000, in Unicode 15
+# How many characters below U+20000 (Unicode 15) VOLT normalises differently.
+_N_UNLIKE = {"nmt_nfkc": 46, "nfkc_cf": 191, "nmt_nfkc_cf": 237}
 
 
 def read_merges(path: str | Path, data: bytes) -> MergeList:
     """Return the merges that a model's pieces imply, as candidates for a search.
 
-    BPE: all merges for a piece that can be cut in several ways. Unigram: each piece is built from the longest pieces
-    before it, the most probable piece first.
+    BPE: a piece gets a merge for each way to cut it into better pieces. Unigram: from the most probable piece down,
+    each piece is built from the longest pieces before it.
     """
     model = _model(path, data, CandidateError)
     normal = [piece for piece in model.pieces if piece.type == NORMAL]
@@ -55,7 +56,7 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
     if model.trainer_spec.model_type == UNIGRAM:
         return MergeList(list(implied.merges_that_make(pieces)), "prefix")
     if model.trainer_spec.model_type != writing.BPE:
-        raise CandidateError(f"{path}: a sentencepiece model of words or characters; train one with --model_type=bpe")
+        raise CandidateError(f"{path}: a sentencepiece model of words or characters; train it with --model_type=bpe")
     output, pairs = set[str](), list[tuple[str, str]]()
     for piece in pieces:
         pairs += [cut for cut in implied.two_parts(piece) if all(len(part) == 1 or part in output for part in cut)]
@@ -64,7 +65,7 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Check whether a file starts with a sentencepiece model's piece: a string, then a score or a type."""
+    """Check whether a file starts with a piece of a sentencepiece model: a string, then a score or a type."""
     if len(head) < 4 or not head.startswith(FIRST_BYTE) or head[2:3] != FIRST_BYTE:
         return False
     return head[4 + head[3] :][:1] in (b"\x15", b"\x18")
@@ -83,7 +84,7 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def files_written(path: Path) -> tuple[Path, ...]:
-    """Return the model, and the list of its pieces."""
+    """Return the paths of the model and of the list of its pieces."""
     return _model_path(path), _model_path(path).with_suffix(".vocab")
 
 
@@ -99,13 +100,13 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 
 def normal_pieces(path: Path) -> dict[str, int]:
-    """Return the text pieces of a model of any type with their ids."""
+    """Return text piece → id for a model of any type."""
     model = _load(_existing(path))
     return {piece.piece: number for number, piece in enumerate(model.pieces) if piece.type == NORMAL}
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-    """Return the library with the model loaded. Its runs of unknown characters are split, as in VOLT."""
+    """Load the model in the library. Its pieces of several unknown characters are split into characters, as in VOLT."""
     model = _load(_existing(path))
     library = charsmap.load_library()
     processor = library.SentencePieceProcessor(model_proto=model.SerializeToString())
@@ -125,7 +126,7 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
 def _one_by_one(
     pieces: Sequence[str], ids: Sequence[int], *, unknown: int, ends: bool = False
 ) -> tuple[list[str], list[int]]:
-    """Split runs of unknown characters in pieces and ids. ends: "▁" ends words, as "</w>" does in VOLT
+    """Split runs of unknown characters in pieces and ids. ends: whether "▁" ends words, as "</w>" does in VOLT
 
     >>> _one_by_one(["a▁", "éü▁"], [7, 0], unknown=0, ends=True)
     (['a</w>', 'é', 'ü</w>'], [7, 0, 0])
@@ -162,7 +163,7 @@ def _model(path: str | Path, data: bytes, kind: type[VoltError]) -> Any:
 
 
 def _texts(model: Any) -> Iterator[object]:
-    """Yield all text fields, which protobuf gives as bytes if they are not UTF-8."""
+    """Yield the values of all text fields, which protobuf returns as bytes if they are not UTF-8."""
     yield from (piece.piece for piece in model.pieces)
     for part in (model.normalizer_spec, model.trainer_spec):
         for field, value in part.ListFields():
@@ -171,14 +172,14 @@ def _texts(model: Any) -> Iterator[object]:
 
 
 def vocabulary_of(model: Any) -> Vocabulary:
-    """Return the vocabulary of a model. Raises VocabularyError if it is damaged or VOLT cannot encode as it."""
+    """Return the vocabulary of a model. Raises VocabularyError if it is damaged or VOLT cannot encode as it does."""
     _refuse_other_kinds(model.trainer_spec, model.normalizer_spec)
     _refuse_pieces(model)
     charsmap.check(model.normalizer_spec.precompiled_charsmap)
     rows = [(_spelled(piece, model), piece.score, piece.type) for piece in model.pieces]
     joins = _joins(rows)
     if joins.clash:
-        what = f"pieces {joins.clash[0]!r} and {joins.clash[1]!r} have scores by which sentencepiece joins the left one"
+        what = f"for their scores, sentencepiece joins the left of the pieces {joins.clash[0]!r} and {joins.clash[1]!r}"
         raise VocabularyError(f"{what} first, which no order of merges does; train a model with a score for each piece")
     marker, cut, differences = _words(model, list(map("".join, joins.merges)))
     special = _special(model)
@@ -192,13 +193,13 @@ def vocabulary_of(model: Any) -> Vocabulary:
     unmade = [piece for piece, _, kind in rows if kind == NORMAL and piece in dropped - {SUFFIX}]
     lost = [*notes, *differences]
     if unmade:
-        lost.append(f"{writing.such(unmade, 'has')} an id that VOLT does not use, as no two pieces make it.")
+        lost.append(f"{writing.such(unmade, 'has')} an id that VOLT does not use, because no two pieces spell it.")
     if not spells_bytes:
         lost.append(writing.unknown_runs(special))
     if normalizer.form == "nfkc":
         lost.append("VOLT sorts the marks of a letter in NFKC's order; sentencepiece does not.")
     if special.user and normalizer != Normalizer():
-        lost.append("A user token that only normalisation makes is a token for sentencepiece, and text for VOLT.")
+        lost.append("Text that normalisation turns into a user token is that token in sentencepiece, but text in VOLT.")
     return Vocabulary(
         merges=joins.merges,
         tokens=tokens,
@@ -220,7 +221,7 @@ def _spelled(piece: Any, model: Any) -> str:
 
 
 def _order(rows: Sequence[tuple[str, float, int]], dropped: set[str]) -> tuple[str, ...]:
-    """Return the pieces by id; unused pieces at the end, such as scaffolding, have no ids."""
+    """Return the pieces by id; unused pieces at the end, such as intermediate tokens, get no ids."""
     rows = list(dropwhile(lambda row: row[2] == UNUSED, reversed(rows)))[::-1]
     return tuple("" if kind == UNUSED or (kind == NORMAL and piece in dropped) else piece for piece, _, kind in rows)
 
@@ -247,7 +248,7 @@ def _joins(rows: Sequence[tuple[str, float, int]]) -> implied.ImpliedMerges:
 
 
 def _words(model: Any, texts: Sequence[str]) -> tuple[Marker, str, Sequence[str]]:
-    """Return the marker, the pre-tokenizer, and notes on where sentencepiece differs. texts: pieces of merges"""
+    """Return the marker, the pre-tokenizer, and notes on differences of sentencepiece. texts: the results of merges"""
     spec, table = model.normalizer_spec, model.normalizer_spec.precompiled_charsmap
     if model.trainer_spec.treat_whitespace_as_suffix:
         _refuse_other_ends(model)
@@ -258,19 +259,19 @@ def _words(model: Any, texts: Sequence[str]) -> tuple[Marker, str, Sequence[str]
     spans = next((piece for piece in texts if PREFIX in piece.lstrip(PREFIX)), None)
     runs = any(piece.startswith(2 * PREFIX) for piece in texts)
     if not spec.add_dummy_prefix:
-        note = "Several spaces in a row, and spaces at the ends of a line, are reduced for sentencepiece, not for VOLT."
+        note = "sentencepiece reduces several spaces in a row, and spaces at the ends of a line; VOLT keeps them."
         notes = (note, writing.TRIMMED) * spec.remove_extra_whitespaces
         return "none", writing.UNMARKED_LINE if spans else writing.RUNS_UNMARKED, notes
     if not spec.remove_extra_whitespaces:
         return "none", "metaspace-line" if spans else "metaspace-runs" if runs else "metaspace", ()
     if spans:
-        what = f"piece {spans!r} spans words, and spaces are reduced before text is cut, which VOLT cannot do"
+        what = f"piece {spans!r} spans words in text with reduced spaces, which VOLT cannot do"
         raise VocabularyError(f"{what}; train with --split_by_whitespace=true or --remove_extra_whitespaces=false")
     return "prefix", _separated(spec.name, table), (writing.TRIMMED,)
 
 
 def _separated(name: str, table: bytes) -> str:
-    """Return the pre-tokenizer that splits at all kinds of spaces, if the model makes each U+0020; else at U+0020."""
+    """Return the pre-tokenizer that splits at all white space, if the model replaces it by U+0020; else at U+0020."""
     spaces = set(SPLIT_SPACE) - {" "}
     replaced = {key for key, text in charsmap.unpack(table, only=spaces).items() if text == " "}
     return "whitespace" if name.startswith("nmt_") or spaces <= replaced else writing.ONLY_SPACES
@@ -286,7 +287,7 @@ def _refuse_other_ends(model: Any) -> None:
     wrong = next((piece for piece in others if PREFIX in piece[:-1] or scores[piece] >= worst), None)
     wrong = wrong or next((piece for piece in others if piece.endswith(PREFIX) and piece[-2:] not in ends), None)
     if wrong or not (spec.add_dummy_prefix and spec.remove_extra_whitespaces):
-        what = f"{PREFIX!r} ends its words but is not joined to the last character first, as VOLT's '</w>' is"
+        what = f"{PREFIX!r} ends words, but not every last character joins it first, as VOLT's '</w>' requires"
         raise VocabularyError(f"{what}; train it without --treat_whitespace_as_suffix")
 
 
@@ -295,7 +296,7 @@ def _refuse_other_kinds(trainer: Any, spec: Any) -> None:
         raise VocabularyError("a unigram model; search with its pieces as candidates, or train with --model_type=bpe")
     if trainer.model_type != writing.BPE:
         kind = {3: "word", 4: "character"}.get(trainer.model_type, "word or character")
-        raise VocabularyError(f"a {kind} model, whose pieces no merges make; train one with --model_type=bpe")
+        raise VocabularyError(f"a {kind} model, whose pieces no merges make; train it with --model_type=bpe")
     if not spec.escape_whitespaces:
         raise VocabularyError(f"spaces do not become {PREFIX!r}; train it with --escape_whitespaces")
 
@@ -312,15 +313,15 @@ def _refuse_pieces(model: Any) -> None:
         if piece.type == USER and PREFIX in piece.piece:
             raise VocabularyError(f"piece {number}: user token {piece.piece!r} contains a space; train without it")
         if piece.type == CONTROL and len(piece.piece) == 1:
-            raise VocabularyError(f"piece {number}: control token {piece.piece!r} is one character; train with more")
+            raise VocabularyError(f"piece {number}: control token {piece.piece!r} is one character; train with another")
     result = {piece.piece for piece in model.pieces if piece.type == BYTE}
     if result != set(BYTE_TOKENS * model.trainer_spec.byte_fallback):
-        what = f"{len(result)} of the 256 byte pieces with byte_fallback={bool(model.trainer_spec.byte_fallback)}"
-        raise VocabularyError(f"{what}, but sentencepiece needs all or none; copy or train the model again")
+        what = f"{len(result)} of the 256 byte pieces, but byte_fallback={bool(model.trainer_spec.byte_fallback)}"
+        raise VocabularyError(f"{what} requires all if true and none if false; copy or train the model again")
 
 
 def _normalizer(model: Any) -> tuple[Normalizer, tuple[str, ...]]:
-    """Return VOLT's normalizer of the model's name, and notes on how the model's differs."""
+    """Return VOLT's normalizer for the model's, by its name, and notes on differences."""
     name, table = model.normalizer_spec.name, model.normalizer_spec.precompiled_charsmap
     known = None
     with suppress(ConfigError):
@@ -331,10 +332,10 @@ def _normalizer(model: Any) -> tuple[Normalizer, tuple[str, ...]]:
         if not others:
             return known, ()
         key, text = others[0]
-        return known, (f"{len(others):,} replacements of text are dropped, such as of {key!r} by {text!r}.",)
+        return known, (f"{len(others):,} replacements of text are dropped, such as {text!r} for {key!r}.",)
     if name not in _N_UNLIKE:
         return known, ()
     unlike = ["control characters are not removed and zero-width ones are not spaces"] * name.startswith("nmt_")
     unlike += ["case is lowered, not folded (ß stays ß)"] * name.endswith("_cf")
-    note = f"{_N_UNLIKE[name]} characters become others, as {' and '.join(unlike)}"
-    return known, (f"The normalisation {name!r} becomes {known.name!r}: {note}.",)
+    note = f"{_N_UNLIKE[name]} characters are normalised differently: {' and '.join(unlike)}"
+    return known, (f"The normalisation {name!r} becomes {known.name!r}, so that {note}.",)

@@ -1,8 +1,8 @@
 """Vocabulary → the content of a sentencepiece BPE model: pieces, scores, types, normalisation; and differences.
 
-Where "</w>" ends words, sentencepiece puts its "▁" after them: "low</w>" is "low▁", and "w▁" has a score above all
-merges, so that the two join first. The normalisation is a table of replacements: characters that it changes, and
-letters with their marks.
+If "</w>" ends words, sentencepiece puts "▁" after words: "low</w>" becomes "low▁", and "w▁" gets a score above all
+merges, so that "w" and "▁" join first. The normalisation becomes a table of replacements for the characters, and the
+letters with marks, that it changes.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from volt.text.white_space import SPLIT_SPACE
 from volt.vocabulary import Vocabulary
 
 BPE = 2  # model type
-_UNKNOWN = ("\ufffd", "\U0010ffff")  # one of these stands for a "▁" of the text that would be a space
-CHANGED = (range(1, 0xD800), range(0xE000, 0x20000), range(0x2F800, 0x2FA20))  # no other characters are ever changed
+_UNKNOWN = ("\ufffd", "\U0010ffff")  # one of these replaces a "▁" in text, which sentencepiece would read as a space
+CHANGED = (range(1, 0xD800), range(0xE000, 0x20000), range(0x2F800, 0x2FA20))  # normal forms change no others
 
 
 @lru_cache(maxsize=4)
@@ -34,7 +34,7 @@ def _packed(items: tuple[tuple[str, str], ...]) -> bytes:
 
 
 def replacements(vocabulary: Vocabulary) -> dict[str, str]:
-    """Return string → what replaces it."""
+    """Return string → its replacement."""
     result = dict(_normal_items(vocabulary.normalizer))
     if vocabulary.pretokenizer.name == "whitespace":
         result |= {space: " " for space in SPLIT_SPACE if space != " "}
@@ -54,7 +54,7 @@ def _normal_items(normalizer: Normalizer) -> tuple[tuple[str, str], ...]:
         return ()
     keys = dict.fromkeys(map(chr, chain.from_iterable(CHANGED)))
     if normalizer.form != "none":
-        for character in list(keys):  # letters with their marks apart, all or the last one
+        for character in list(keys):  # letters with all marks separate, or only the last one
             if (apart := unicodedata.normalize("NFD", character)) != character:
                 keys |= {apart: None, unicodedata.normalize("NFC", apart[:-1]) + apart[-1]: None}
     if normalizer.form == "nfkc":
@@ -65,7 +65,7 @@ def _normal_items(normalizer: Normalizer) -> tuple[tuple[str, str], ...]:
 
 def _of_library() -> list[str]:
     normalizer = load_library().SentencePieceNormalizer(rule_name="nfkc")
-    if hasattr(normalizer, "decompile"):  # since 0.2.3, and ten times as fast
+    if hasattr(normalizer, "decompile"):  # since 0.2.3; ten times as fast
         return [key for key, _ in normalizer.decompile()]
     model = model_class().FromString(normalizer.serialized_model_proto())
     return list(charsmap.unpack(model.normalizer_spec.precompiled_charsmap))
@@ -73,19 +73,19 @@ def _of_library() -> list[str]:
 
 ONLY_SPACES = "regex:[^ ]+"
 RUNS_UNMARKED, UNMARKED_LINE = "split: +[^ ]*|[^ ]+", r"split:[\s\S]+"
-REDUCING = ("whitespace", ONLY_SPACES)  # pre-tokenizers to which several spaces are one
+REDUCING = ("whitespace", ONLY_SPACES)  # pre-tokenizers that treat several spaces as one
 _SCHEMES = {
     *((name, marker) for name in REDUCING for marker in ("prefix", "suffix")),
     *((name, "none") for name in ("metaspace", "metaspace-runs", "metaspace-line", RUNS_UNMARKED, UNMARKED_LINE)),
 }
 _TYPES = {"unk": UNKNOWN, "user": USER, "byte": BYTE, "token": NORMAL, "marker": NORMAL}  # others: control
-TRIMMED = f"sentencepiece drops a {PREFIX!r} of the text itself beside a space, another one, or an end of the line."
+TRIMMED = f"sentencepiece drops a {PREFIX!r} in text next to a space, to another {PREFIX!r}, or to an end of the line."
 END_UNKNOWN = (
-    "{} no word that the vocabulary knows: where it does in text, it is unknown here, and itself and a lone "
+    "{} no word of the vocabulary: at the end of a word in text, it is unknown here, but itself and a lone "
     f"{PREFIX!r} in sentencepiece."
 )
 _MAX_RANK = 1 << 24  # scores are 32-bit floats
-_FIRST_OF_ALL = 1.0  # the score of what is joined before any merge
+_FIRST_OF_ALL = 1.0  # the score of pieces that are joined before any merge
 
 
 def check_scheme(vocabulary: Vocabulary) -> None:
@@ -96,10 +96,10 @@ def check_scheme(vocabulary: Vocabulary) -> None:
         raise VocabularyError(f"{what}; learn with the marker prefix, or metaspace and the marker none")
     if vocabulary.unmade:
         raise VocabularyError(
-            f"{such(vocabulary.unmade, 'is')} not merged: sentencepiece does not look words up; remove it"
+            f"{such(vocabulary.unmade, 'is')} not made by merges, and sentencepiece does not look words up; remove it"
         )
     if bad := next((token for token in vocabulary.special.user if PREFIX in token), None):
-        raise VocabularyError(f"user token {bad!r} contains {PREFIX!r}, sentencepiece's space; choose another spelling")
+        raise VocabularyError(f"user token {bad!r} contains {PREFIX!r}, a space in sentencepiece; rename it")
     if len(vocabulary.merges) >= _MAX_RANK:
         raise VocabularyError(f"{len(vocabulary.merges)} merges; sentencepiece can rank {_MAX_RANK}: search for fewer")
     tokens = (*vocabulary.atoms, *vocabulary.made) if vocabulary.marker == "suffix" else ()
@@ -109,7 +109,7 @@ def check_scheme(vocabulary: Vocabulary) -> None:
 
 
 def model_rows(vocabulary: Vocabulary) -> Iterator[tuple[str, float, int]]:
-    """Yield piece, score and type of every id, then of pieces without an id: a missing unknown token, scaffolding.
+    """Yield piece, score and type by id, then those of additional pieces: an unknown token if none, and scaffolding.
 
     >>> list(model_rows(Vocabulary(merges=(("▁", "l"),), tokens=("▁", "l", "▁l"), marker="prefix")))[-1]
     ('▁l', -0.0, 1)
@@ -139,13 +139,12 @@ def spelled(piece: str, vocabulary: Vocabulary) -> str:
 
 
 def _filler(number: int, vocabulary: Vocabulary, name: str = "unused") -> str:
-    """Return the placeholder for an unused id: a spelling that no piece has."""
+    """Return a placeholder whose spelling no piece has."""
     names = (f"<{name}_{number}{'_' * n}>" for n in count())
     return next(name for name in names if name not in vocabulary.ids)
 
 
 def _scores(merges: Sequence[tuple[str, str]]) -> dict[str, float]:
-    """Return the score of each string that merges make."""
     return {left + right: -float(rank) for rank, (left, right) in reversed(list(enumerate(merges)))}
 
 
@@ -154,14 +153,14 @@ def check_spellings(rows: Sequence[tuple[str, float, int]]) -> None:
     first = dict[str, int]()
     for number, (piece, _, kind) in enumerate(rows):
         if first.setdefault(piece, number) != number:
-            raise VocabularyError(f"{piece!r} is a special token, and made by merges; rename the special token")
+            raise VocabularyError(f"{piece!r} is a special token, but merges also make it; rename the special token")
         if "\0" in piece:
-            name = "scaffolding" if kind == UNUSED else "token"
+            name = "intermediate token" if kind == UNUSED else "token"
             raise VocabularyError(f"{name} {piece!r} contains U+0000; remove it from the corpus and search again")
 
 
 def to_proto(vocabulary: Vocabulary, rows: Sequence[tuple[str, float, int]]) -> Any:
-    """Return the model, a protobuf message, that holds these rows."""
+    """Return the model, a protobuf message, with these rows."""
     model = model_class()()
     for piece, score, kind in rows:
         model.pieces.add(piece=piece, score=score, type=kind)
@@ -178,7 +177,7 @@ def to_proto(vocabulary: Vocabulary, rows: Sequence[tuple[str, float, int]]) -> 
         name = f"{role}_piece"
         if token is not None:
             setattr(trainer, name, token)
-        elif getattr(trainer, name) in control:  # it would have the role by its usual name
+        elif getattr(trainer, name) in control:  # its usual name would give it the role
             setattr(trainer, name, f"<no {role}>")
         setattr(trainer, f"{role}_id", unknown if role == "unk" else vocabulary.ids.get(token or "", -1))
     trainer.unk_surface = rows[unknown][0]
@@ -197,7 +196,7 @@ def differences(vocabulary: Vocabulary) -> Iterator[str]:
     special = vocabulary.special
     yield from _text_differences(vocabulary)
     if special.unk is None:
-        yield "sentencepiece needs a piece for unknown text, but the vocabulary has none: one is added at the end."
+        yield "sentencepiece needs a piece for unknown text, which the vocabulary lacks: it is added at the end."
     if not vocabulary.byte_fallback:
         yield unknown_runs(special)
     if vocabulary.counts:
@@ -206,9 +205,9 @@ def differences(vocabulary: Vocabulary) -> Iterator[str]:
     takes_runs, takes_all = name in ("metaspace-runs", RUNS_UNMARKED), name in ("metaspace-line", UNMARKED_LINE)
     inner = [token for token in vocabulary.made if PREFIX in (token.lstrip(PREFIX) if takes_runs else token[1:])]
     if inner and not takes_all:
-        yield f"{such(inner)} a {PREFIX!r} inside, which is a space to sentencepiece: it will join words there."
+        yield f"{such(inner)} a {PREFIX!r} inside, which is a space in sentencepiece, where it will join words."
     if odd := list(_other_joins(vocabulary)):
-        yield f"{such(odd, 'joins')} other parts than its merge says: sentencepiece joins whatever spells a piece."
+        yield f"{such(odd, 'joins')} other parts in sentencepiece than in its merge: any parts that spell a piece join."
 
 
 def unknown_runs(special: SpecialTokens) -> str:
@@ -225,14 +224,14 @@ def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
         if SUFFIX in vocabulary.ids and not vocabulary.byte_fallback:
             yield f"An unknown character at the end of a word leaves {PREFIX!r} after it in sentencepiece."
         if vocabulary.byte_fallback:
-            yield f"A {PREFIX!r} of the text itself is a space to sentencepiece."
+            yield f"A {PREFIX!r} in text is a space in sentencepiece."
     if normalizer.form != "none":
         form = normalizer.form.upper()
         yield f"{form} is a table of strings in sentencepiece, which does not sort several marks of one letter."
     if normalizer.lowercase:
         yield "A capital sigma at the end of a word becomes σ in sentencepiece and ς here."
     if special.user and normalizer.name != "none":
-        yield "A user token that only normalisation makes is a token for sentencepiece."
+        yield "Text that normalisation turns into a user token is that token in sentencepiece."
 
 
 def _other_joins(vocabulary: Vocabulary) -> Iterator[str]:
@@ -249,7 +248,7 @@ def _other_joins(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def such(tokens: Sequence[str], verb: str = "contains") -> str:
-    """Return the subject and verb of a sentence on tokens of one kind, one of them named."""
+    """Return the subject and verb of a sentence about tokens; the subject quotes one of them."""
     if len(tokens) == 1:
         return f"{tokens[0]!r} {verb}"
     return f"Each of {len(tokens)} tokens, {tokens[0]!r} among them, {verb}"

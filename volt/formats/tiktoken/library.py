@@ -1,4 +1,4 @@
-"""A ranks file loaded in tiktoken itself, to compare with. The caller gives the pattern and special tokens."""
+"""Load a ranks file in tiktoken itself, to compare with VOLT. The caller gives the pattern and special tokens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GPT2_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-    """Load the file in tiktoken with its pattern and these special tokens, of which it finds user tokens in text."""
+    """Load the file in tiktoken with its pattern and these special tokens; only user tokens are found in text."""
     ranks, cut = _ranks_and_cut(path, None)
     return _renumbered(path, cut, ranks, special, shares_ids=min(ranks.values()) >= len(special.all))
 
@@ -33,34 +33,34 @@ def peer_of(path: Path, vocabulary: Vocabulary) -> Peer:
 
 
 def _renumbered(path: Path, cut: str, ranks: Mapping[bytes, int], special: SpecialTokens, *, shares_ids: bool) -> Peer:
-    """Give special tokens the first ids, as VOLT does, if these are free, or the ids after all ranks."""
+    """Load the file; special tokens get the first ids, as in VOLT, if `shares_ids`, or else the ids after all ranks."""
     first = 0 if shares_ids else max(ranks.values()) + 1
     special_ids = {token: number for number, token in enumerate(special.all, first)}
     return _peer(path.name, cut, ranks, special_ids, special, shares_ids)
 
 
 def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) -> Peer:
-    """Load a file in tiktoken as its publisher does: ranks are ids, and special tokens are the vocabulary's.
+    """Load a file in tiktoken as its publisher does: ranks are ids, and the vocabulary has the special tokens.
 
-    pattern: a name or a regular expression, if the file names none
+    pattern: a name or a regular expression, if the file names no pattern
     """
     ranks, cut = _ranks_and_cut(path, pattern)
     return peer_of_ranks(path.name, cut, ranks, vocabulary)
 
 
 def peer_of_ranks(name: str, pattern: str, ranks: Mapping[bytes, int], vocabulary: Vocabulary) -> Peer:
-    """Load these ranks in tiktoken with a vocabulary's special tokens, of which it finds user tokens in text."""
+    """Load these ranks in tiktoken with a vocabulary's special tokens; only user tokens are found in text."""
     special_ids = {token: vocabulary.ids[token] for token in vocabulary.special.all}
     return _peer(name, pattern, ranks, special_ids, vocabulary.special, True)
 
 
 def pattern_of(pretokenizer: PreTokenizer) -> str:
-    """Return the one pattern that cuts text for tiktoken. Raises VocabularyError if VOLT cuts otherwise."""
+    """Return the one pattern that splits text in tiktoken. Raises VocabularyError if there is no such pattern."""
     splits = pretokenizer.splits
     if not splits and pretokenizer.is_bytes:
         return GPT2_PATTERN
     if len(splits) != 1 or splits[0].from_end or not pretokenizer.is_bytes:
-        raise VocabularyError(f"tiktoken cuts the bytes of text by one pattern, not by {quoted(pretokenizer.name)}")
+        raise VocabularyError(f"tiktoken cuts bytes by one pattern, so it cannot use {quoted(pretokenizer.name)}")
     return splits[0].pattern
 
 
@@ -76,14 +76,13 @@ def _peer(
     name: str, pattern: str, ranks: Mapping[bytes, int], special_ids: dict[str, int], special: SpecialTokens,
     shares_ids: bool,
 ) -> Peer:  # fmt: skip
-    """Return the library with these ranks and special tokens, of which it finds user tokens in text."""
     with needs("tiktoken"):
         import tiktoken
     names, allowed = {number: token for token, number in special_ids.items()}, set(special.user)
     try:
         encoding = tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=dict(ranks), special_tokens=special_ids)
     except ValueError as error:
-        raise ConfigError(f"tiktoken does not read the pattern {quoted(pattern, 200)}: {error}") from None
+        raise ConfigError(f"tiktoken cannot read the pattern {quoted(pattern, 200)}: {error}") from None
 
     def ids(lines: Sequence[str]) -> list[list[int]]:
         return [encoding.encode(line, allowed_special=allowed, disallowed_special=()) for line in lines]

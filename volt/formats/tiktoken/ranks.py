@@ -1,8 +1,8 @@
-"""Ranks of tiktoken → merges, the pattern that cuts text, and a byte-level vocabulary with the ranks as ids.
+"""Ranks of tiktoken → merges, the pattern that splits text, and a byte-level vocabulary with the ranks as ids.
 
 A ranks file has a line for each token: its bytes in base64 and its rank, which is its id. tiktoken joins the neighbours
-whose joint bytes have the lowest rank. Files do not name their pattern. Published ones are recognised by SHA-256. For
-others only GPT-2's is ever assumed, if it cuts almost no token and no other published pattern fits as well.
+whose joint bytes have the lowest rank. Files do not name their pattern. VOLT recognises published files by SHA-256. For
+other files it assumes GPT-2's pattern, if that splits almost no token and no other published pattern fits as well.
 
 >>> ranks = {bytes([byte]): byte for byte in range(256)} | {b"lo": 256, b"low": 258}
 >>> vocabulary = vocabulary_of(Path("a"), ranks, PreTokenizer("bytes"), provenance={})
@@ -33,8 +33,8 @@ from volt.vocabulary import Vocabulary
 from volt.vocabulary.validation import MOST_IDS
 
 PUBLISHED = ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "qwen3.5", "tekken", "deepseek3", "kimi2")
-MOST_CUT = 0.001  # of the tokens: Whisper's multilingual file has one in 10,000
-TELLING = 10_000  # tokens: so many hold numbers and signs that tell patterns apart
+MOST_CUT = 0.001  # share of tokens that a fitting pattern may split: one in 10,000 of Whisper's multilingual file
+TELLING = 10_000  # tokens, among which there are enough numbers and signs to tell patterns apart
 KNOWN = {  # the first digits of the SHA-256 of a file → what it is, and its pattern
     "306cd27f03c1a714": ("r50k_base of OpenAI", "gpt2"),
     "94b5ca7dff4d0076": ("p50k_base of OpenAI", "gpt2"),
@@ -48,16 +48,16 @@ KNOWN = {  # the first digits of the SHA-256 of a file → what it is, and its p
 }
 _N_DIGITS = 16
 _N_HINTS = 4
-_N_TRIED = 20_000  # tokens, at even distances, with a pattern that was given
+_N_TRIED = 20_000  # tokens, evenly spaced, on which the caller's pattern is tried
 _ALIKE = {"gpt2": ("gpt2", "r50k")}  # patterns that cut alike
 _MAKE_SURE = "make sure that it is the pattern that the publisher names."
 
 
 @dataclass(frozen=True, slots=True)
 class SplitChoice:
-    """A pattern that cuts text: given by the caller, known for a published file, or assumed.
+    """A pattern that splits text: given by the caller, known for a published file, or assumed.
 
-    notes: sentences for the reader
+    notes: sentences for the user
     """
 
     pretokenizer: PreTokenizer
@@ -68,7 +68,7 @@ class SplitChoice:
 def choose(path: Path, data: bytes, ranks: Iterable[bytes], pattern: str | None) -> SplitChoice:
     """Choose the pattern that splits text for a file of ranks.
 
-    data: the file's content, which may be a published one;  ranks: its tokens;  pattern: a name or regex, or None
+    data: the file's content, by which a published file is known;  ranks: its tokens;  pattern: a name, a regex or None
 
     Raises ConfigError for an invalid pattern, VocabularyError if no pattern is given and the tokens do not fit GPT-2's.
     """
@@ -76,23 +76,23 @@ def choose(path: Path, data: bytes, ranks: Iterable[bytes], pattern: str | None)
     if pattern is not None:
         return _given(tokens, pattern, known)
     if known is not None:
-        note = f"The file is {known[0]}, known by its SHA-256: text is cut by the pattern {known[1]}."
+        note = f"The file is {known[0]}, known by its SHA-256: VOLT splits text by the pattern {known[1]}."
         return SplitChoice(PreTokenizer.of_pattern(known[1], level="bytes"), "known", (note,))
     n_cuts = n_cut(tokens, {name: NAMED[name] for name in PUBLISHED})
     n_gpt2 = n_cuts["gpt2"]
     others = [name for name in PUBLISHED[1:] if n_cuts[name] <= n_gpt2]
     is_alone = not others or (len(tokens) < TELLING and min(n_cuts.values()) == n_gpt2)
     if is_alone and n_gpt2 <= MOST_CUT * len(tokens):
-        fit = "which fits all of its tokens" if not n_gpt2 else f"which cuts {n_gpt2:,} of its {len(tokens):,} tokens"
+        fit = f"which splits {n_gpt2:,} of the file's {len(tokens):,} tokens"
         also = f", as do {', '.join(others)}" if others else ""
-        note = f"The file names no pattern: text is cut by GPT-2's, {fit}{also}. If another goes with it, give its "
-        return SplitChoice(PreTokenizer("bytes"), "assumed", (f"{note}name or regex as the pattern.",))
+        note = f"The file names no pattern: VOLT splits text by GPT-2's, {fit}{also}. If the publisher names another, "
+        return SplitChoice(PreTokenizer("bytes"), "assumed", (f"{note}give its name or regex as the pattern.",))
     hints = ", ".join(f"{name} {n_cuts[name]:,}" for name in sorted(n_cuts, key=n_cuts.__getitem__)[:_N_HINTS])
-    fit = "several fit"
+    fit = "several patterns fit"
     if cut := cut_tokens(tokens, NAMED["gpt2"]):
-        fit = f"GPT-2's cuts {len(cut):,} of its {len(tokens):,} tokens, such as {_shown(cut[0])}"
+        fit = f"GPT-2's splits {len(cut):,} of its {len(tokens):,} tokens, such as {_shown(cut[0])}"
     raise VocabularyError(
-        f"{shown_path(path)}: the file names no pattern that text is cut by, and {fit}; these known patterns cut the "
+        f"{shown_path(path)}: the file names no pattern that splits text, and {fit}; these known patterns split the "
         f"fewest of its tokens, which proves nothing: {hints}. Give the pattern that its publisher names with",
         hint={"pattern": "NAME or REGEX"},
     )
@@ -105,7 +105,7 @@ def _given(tokens: Sequence[bytes], pattern: str, known: tuple[str, str] | None)
     if known is None:
         notes += _cut_notes(tokens, pattern, pretokenizer)
     elif len(splits) > 1 or not any(cut_alike(splits[0], NAMED[name][0]) for name in _ALIKE.get(known[1], known[1:])):
-        notes.append(f"The file is {known[0]}, known by its SHA-256, which is cut by {known[1]}: ids differ.")
+        notes.append(f"The file is {known[0]}, known by its SHA-256, whose pattern is {known[1]}: ids differ.")
     if drops_text(pretokenizer):
         notes.append(f"The pattern {pattern} may leave some text unmatched, which tiktoken drops, and so does VOLT.")
         pretokenizer = PreTokenizer(of_matches(pretokenizer.name))
@@ -113,7 +113,7 @@ def _given(tokens: Sequence[bytes], pattern: str, known: tuple[str, str] | None)
 
 
 def drops_text(pretokenizer: PreTokenizer) -> bool:
-    """Check whether tiktoken, which takes a pattern's matches alone, drops text that this pre-tokenizer keeps.
+    """Check whether tiktoken, which keeps only a pattern's matches, drops text that this pre-tokenizer keeps.
 
     >>> drops_text(PreTokenizer("bytes+split:[a-z]+")), drops_text(PreTokenizer("bytes+matches:[a-z]+"))
     (True, False)
@@ -124,16 +124,15 @@ def drops_text(pretokenizer: PreTokenizer) -> bool:
 
 
 def _cut_notes(tokens: Sequence[bytes], pattern: str, pretokenizer: PreTokenizer) -> Iterator[str]:
-    """Yield a warning if the pattern does not seem to be the right one."""
     some = tokens[:: max(1, len(tokens) // _N_TRIED)]
     cut = cut_tokens(some, pretokenizer.splits or NAMED["gpt2"])
     if len(cut) > MOST_CUT * len(some):
-        what = f"cuts {len(cut) / len(some):.1%} of the tokens, such as {_shown(cut[0])}, so that they never occur"
+        what = f"splits {len(cut) / len(some):.1%} of the tokens, such as {_shown(cut[0])}, so that they never occur"
         yield f"The pattern {pattern} {what}: {_MAKE_SURE}"
     elif pretokenizer.splits:
         n_cuts = n_cut(some, {name: NAMED[name] for name in PUBLISHED if NAMED[name] != pretokenizer.splits})
         if others := [name for name, n in n_cuts.items() if n <= len(cut)]:
-            yield f"The tokens do not tell {pattern} from {', '.join(others)}, which cut no more of them: {_MAKE_SURE}"
+            yield f"The tokens fit {', '.join(others)} as well as {pattern}: {_MAKE_SURE}"
 
 
 def _shown(token: bytes) -> str:
@@ -141,9 +140,9 @@ def _shown(token: bytes) -> str:
 
 
 def joins(tokens: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
-    """Return a pair of tokens for each token that two others spell, in the order of the tokens, lowest rank first.
+    """Return a pair for each token that two other tokens spell, in the order of the tokens, which are sorted by rank.
 
-    A pair consists of earlier tokens if possible, else of any.
+    The pair consists of earlier tokens if possible, otherwise of any tokens.
 
     >>> joins([b"a", b"b", b"c", b"abc", b"bc", b"abcdef"])
     [(b'a', b'bc'), (b'b', b'c')]
@@ -164,7 +163,7 @@ def joins(tokens: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
 
 
 def recovered(tokens: Sequence[bytes]) -> Iterator[tuple[bytes, tuple[bytes, ...]]]:
-    """Yield each token of several bytes with the parts that lower ranks join it to. tokens: in the order of ranks"""
+    """Yield each multi-byte token with the parts that its bytes form when only lower ranks apply. tokens: by rank"""
     ranks = dict[bytes, int]()
     for rank, token in enumerate(tokens):
         if len(token) > 1:
@@ -173,7 +172,7 @@ def recovered(tokens: Sequence[bytes]) -> Iterator[tuple[bytes, tuple[bytes, ...
 
 
 def merges_of(tokens: Sequence[bytes]) -> list[tuple[str, str]]:
-    """Return the merges that ranks stand for, in VOLT's spelling, each of what earlier ones make; tokens by rank."""
+    """Return the merges that ranks imply, in VOLT's spelling, each after the merges of its parts. tokens: by rank"""
     output, pairs = {token for token in tokens if len(token) == 1}, list[tuple[str, str]]()
     for token, parts in recovered(tokens):
         if len(parts) == 2 and output.issuperset(parts):
@@ -183,7 +182,7 @@ def merges_of(tokens: Sequence[bytes]) -> list[tuple[str, str]]:
 
 
 def _parts(token: bytes, ranks: Mapping[bytes, int]) -> tuple[bytes, ...]:
-    """Join the neighbours with the lowest joint rank, the first of equals, while there are any, as tiktoken does.
+    """Join the neighbours with the lowest joint rank, the leftmost on ties, until none has a rank, as tiktoken does.
 
     >>> _parts(b"aaa", {b"a": 0, b"aa": 1})
     (b'aa', b'a')
@@ -205,7 +204,7 @@ def vocabulary_of(
     path: Path, ranks: Mapping[bytes, int], pretokenizer: PreTokenizer, *, special: SpecialTokens = NO_SPECIAL,
     special_ids: Mapping[str, int] | None = None, provenance: Mapping[str, object],
 ) -> Vocabulary:  # fmt: skip
-    """Return the vocabulary of tokens with these ids; lower ids are joined first. path: the file, for errors"""
+    """Return the vocabulary of tokens whose ranks are their ids and the order of merging. path: the file, for errors"""
     ordered = sorted(filter(None, ranks), key=ranks.__getitem__)
     spelled = {token: to_characters(token) for token in ordered}
     ids = {piece: ranks[token] for token, piece in spelled.items()} | dict(special_ids or {})
@@ -226,15 +225,15 @@ def vocabulary_of(
         )
 
 
-_MOSTLY, _PADDED = 0.9, 0.25  # shares of the first lines
-_N_TELLING = 32  # lines; an invalid line after them is damage
-_NO_BYTES = (b"=", b"==")  # what tiktoken's reader takes for a token without bytes: its rank is that of no text
+_MOSTLY, _PADDED = 0.9, 0.25  # the least shares of valid lines, and of padded ones, in the first lines
+_N_TELLING = 32  # lines that are checked; an invalid line after them is damage
+_NO_BYTES = (b"=", b"==")  # tiktoken's reader decodes these to a token without bytes, which occurs in no text
 
 
 def looks_like(head: bytes) -> bool:
-    """Check whether the first lines, but for a few damaged ones, are each the base64 of bytes and a rank, in any order.
+    """Check whether the first lines, except a few damaged ones, are each a token in base64 and a rank, in any order.
 
-    Words of a list may look like base64, too, but few of them end with "=".
+    Ordinary words may look like base64, too, but few of them end with "=".
     """
     rows = [line.split() for line in head.split(b"\n")[:-1][:_N_TELLING] if line.strip()]
     sound = list[bytes]()
@@ -249,7 +248,7 @@ def looks_like(head: bytes) -> bool:
 def check_bytes(tokens: Container[bytes]) -> None:
     """Raise VocabularyError if a byte is not a token, so that not all text could be encoded."""
     if missing := [byte for byte in range(256) if bytes([byte]) not in tokens]:
-        raise VocabularyError(f"no token for the byte 0x{missing[0]:02X}: cut short, or damaged; download it again")
+        raise VocabularyError(f"no token for the byte 0x{missing[0]:02X}: cut short or damaged; download it again")
 
 
 def bytes_of(token: bytes) -> bytes:

@@ -1,11 +1,11 @@
 r"""A file of ranks → byte-level vocabulary: tiktoken's lines, or Mistral's tekken.json.
 
-    config           pattern; the number of ids (default_vocab_size), and of the special ones, which come first
+    config           pattern; the number of ids (default_vocab_size), and of special ids, which come first
                      (default_num_special_tokens)
     vocab            a row for each token: its rank and its bytes in base64; rows after the last id are not used
-    special_tokens   a row for each named token; others are called <SPECIAL_20>, <SPECIAL_21>, …
+    special_tokens   a row for each named special token; the others are called <SPECIAL_20>, <SPECIAL_21>, …
 
-Special tokens are never found in text. A file of version 7 or earlier may omit them: their names are known.
+Special tokens are never found in text. A file of version 7 or earlier may omit them, because their names are fixed.
 
 >>> recognises(Path("a.tiktoken"), b"IQ== 0\n"), recognises(Path("tekken.json"), b'{"vocab": [{"token_bytes": ')
 (True, True)
@@ -42,12 +42,12 @@ _USUAL = (
 
 
 def looks_like_tekken(head: bytes) -> bool:
-    """Check whether a file that begins so is a tekken.json."""
+    """Check whether a file that begins with `head` is a tekken.json."""
     return head.lstrip()[:1] == b"{" and any(key in head for key in _KEYS)
 
 
 class RanksFile(NamedTuple):
-    """The content of a file of ranks; only a tekken.json has a pattern and special tokens, whose ids come first."""
+    """The content of a ranks file; only a tekken.json has a pattern and special tokens, whose ids come first."""
 
     ranks: Mapping[bytes, int]
     pattern: str | None = None
@@ -55,7 +55,7 @@ class RanksFile(NamedTuple):
 
 
 def read_file(path: Path, data: bytes, *, pattern: str | None = None) -> RanksFile:
-    """Parse a file of ranks. Raises VocabularyError, with the row, for damage; ConfigError for a second pattern."""
+    """Parse a ranks file. Raises VocabularyError, with the row, for damage; ConfigError if it has its own pattern."""
     if not looks_like_tekken(data[:HEAD_SIZE]):
         return RanksFile(read_ranks(path, data))
     if pattern is not None:
@@ -69,7 +69,7 @@ def _read_tekken(data: Json) -> RanksFile:
     config, rows = _entry(data, "config", dict), _entry(data, "vocab", list)
     n_ids, n_special = (_entry(config, key, int) for key in ("default_vocab_size", "default_num_special_tokens"))
     if not 0 <= n_special <= n_ids <= min(MOST_IDS, n_special + len(rows)):
-        numbers = f"{shown(n_ids)} ids, {shown(n_special)} of them special, do not go with its {len(rows):,} tokens"
+        numbers = f"{shown(n_ids)} ids, {shown(n_special)} of them special, do not match its {len(rows):,} tokens"
         raise VocabularyError(f"{numbers}; download or export it again")
     ranks = dict[bytes, int]()
     for rank, row in enumerate(rows[: n_ids - n_special]):
@@ -88,7 +88,6 @@ def _entry(data: Json, name: str, kind: type) -> Any:
 
 
 def _token(rank: int, row: Any) -> bytes:
-    """Return the bytes of a row of `vocab`."""
     try:
         if (token := bytes_of(row["token_bytes"].encode())) and row["rank"] == rank:
             return token
@@ -108,22 +107,22 @@ def _special(data: Json, n_special: int) -> tuple[str, ...]:
     special = tuple(names.pop(number, _UNNAMED.format(number)) for number in range(n_special))
     is_sound = is_sound and not names and all(isinstance(token, str) for token in special)
     if not is_sound or len(set(special)) < n_special:
-        raise VocabularyError(f"'special_tokens' does not list ranks below {n_special:,}, each once; export it again")
+        raise VocabularyError(f"'special_tokens' must list each rank below {n_special:,} at most once; export it again")
     return special
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Check whether a file's name or first bytes are typical of ranks."""
+    """Check whether a file's name or first bytes are typical of ranks files."""
     return (".tiktoken" in path.suffixes[-2:] and bool(head)) or looks_like(head) or looks_like_tekken(head)
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Read ranks as a byte-level vocabulary with the file's ids. `choose` picks the pattern."""
+    """Read ranks as a byte-level vocabulary with the file's ids, and a pattern that `choose` picks."""
     return read_with_pattern(path, merges=merges)
 
 
 def read_with_pattern(path: Path, *, merges: Path | None = None, pattern: str | None = None) -> Vocabulary:
-    """Read ranks with a pattern that cuts text: the name of a published one, or a regular expression."""
+    """Read ranks with a pattern that splits text: the name of a published pattern, or a regular expression."""
     if merges is not None:
         raise VocabularyError(f"{merges}: ranks imply the merges; remove the merges file")
     data = read_bytes(path, kind=VocabularyError)
@@ -149,14 +148,14 @@ def _vocabulary_of_tekken(path: Path, file: RanksFile) -> Vocabulary:
 
 
 def read_merges(path: Path) -> MergeList:
-    """Return the merges that ranks stand for, as candidates for a search, whatever cuts text."""
+    """Return the merges that ranks imply, as candidates for a search, which needs no pattern."""
     file = read_file(path, read_bytes(path, kind=VocabularyError))
     cut = "the pattern of its publisher, which it does not name"
     if file.pattern is not None:
         cut = f"the pattern {quoted(file.pattern, 60)}"
     tokens = sorted(filter(None, file.ranks), key=file.ranks.__getitem__)
     pairs = merges_of(tokens)
-    notes = [f"its merges are taken, which were made for words cut by {cut}; ids are not"]
+    notes = [f"only its merges are taken, which were made for words cut by {cut}; its ids are not used"]
     if left := len(tokens) - 256 - len(pairs):
-        notes.append(f"{counted(left, 'token')} that no two others make {'are' if left > 1 else 'is'} left out")
+        notes.append(f"{counted(left, 'token')} that no two tokens spell {'are' if left > 1 else 'is'} left out")
     return MergeList(pairs, "none", spells_bytes=True, notes=tuple(notes))

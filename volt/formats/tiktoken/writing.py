@@ -1,4 +1,4 @@
-"""Vocabulary → tiktoken's ranks file, with notes on losses and on differences of tiktoken."""
+"""Vocabulary → tiktoken's ranks file, with notes on what it loses and what tiktoken does differently."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLOSING_ORDER = "merges"  # ranks are ids, and tiktoken merges in their order
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
-    """Write the ranks. Returns a sentence for each loss and each difference of tiktoken.
+    """Write the ranks. Returns a sentence for each property that is lost or that tiktoken handles differently.
 
     A rank is the token's id in VOLT. If ids do not follow the order of the merges, ranks are numbered from 0 instead.
     """
@@ -48,23 +48,23 @@ def _refuse(vocabulary: Vocabulary) -> None:
     try:
         pattern_of(cut)
     except VocabularyError as error:
-        raise VocabularyError(f"{error}; export to huggingface, which carries it") from None
+        raise VocabularyError(f"{error}; export to huggingface, which can") from None
     refuse_scaffolding(vocabulary, "tiktoken")
     retained = set(vocabulary.tokens)
     faults = [f"{atom!r} is missing" for atom in ALPHABET if atom not in retained]
     faults += [f"{token!r} is not a byte" for token in vocabulary.atoms if token not in ALPHABET]
     if faults:
-        what = f"tiktoken needs every byte as a token, and nothing else unmerged: {faults[0]}; count with"
+        what = f"tiktoken needs every byte as a token, and merges for all other tokens: {faults[0]}; count with"
         raise VocabularyError(what, hint={"pretokenizer": "bytes"})
     if cut.name != "bytes" or vocabulary.whole_words:
         return
     if crossing := cut_tokens([to_bytes(token) for token in vocabulary.tokens], NAMED["gpt2"]):
-        what = f"cuts {len(crossing):,} of the tokens, such as {to_characters(crossing[0])!r}, so they never occur"
+        what = f"splits {len(crossing):,} of the tokens, such as {to_characters(crossing[0])!r}, so they never occur"
         raise VocabularyError(f"GPT-2's pattern, which VOLT uses, {what}; remove them and their merges")
 
 
 def _in_merge_order(vocabulary: Vocabulary) -> list[str]:
-    """Return the tokens: atoms, then results in the order of the merges, then tokens that no merge makes."""
+    """Return the atoms, then results in the order of the merges, then other tokens that no merge makes."""
     output = {token: rank for rank, token in reversed(list(enumerate(vocabulary.made)))}
     last = dict.fromkeys(vocabulary.unmade, len(output))
     return sorted(vocabulary.tokens, key=lambda token: last.get(token, output.get(token, -1)))
@@ -81,12 +81,12 @@ def _notes(vocabulary: Vocabulary, path: Path, tokens: Sequence[str], keeps_ids:
     if vocabulary.normalizer.name != "none":
         yield f"tiktoken does not normalise: apply {vocabulary.normalizer.name} to a text before you encode it."
     if drops_text(vocabulary.pretokenizer):
-        yield "Text between the matches of the pattern is words in VOLT, but tiktoken drops it."
+        yield "Text between the matches of the pattern becomes words in VOLT, but tiktoken drops it."
     if vocabulary.byte_fallback:
-        yield "Byte fallback and its 256 tokens are not in the file; bytes as tokens never need it."
+        yield "Byte fallback and its 256 tokens are not in the file, which never needs them: its tokens spell bytes."
     if special.all and special != USUAL:
         user = f" ({', '.join(special.user[:3])})" if special.user else ""
-        yield f"The names of the special tokens and the user tokens{user} are not in the file: read back, it has none."
+        yield f"The names of the special and user tokens{user} are not in the file, and are lost when it is read back."
     if special.user:
         allowed = ", ".join(map(repr, special.user))
         yield f"Encode with encode(text, allowed_special={{{allowed}}}, disallowed_special=())."
@@ -105,15 +105,15 @@ def _merge_notes(vocabulary: Vocabulary, tokens: Sequence[str]) -> Iterator[str]
         yield "Later merges that make a token again are not in the file: tiktoken has one rank for each token."
     if not by_ranks and (unmade := vocabulary.unmade):
         what = f"{counted(len(unmade), 'token')} that no merge makes, such as {unmade[0]!r}"
-        yield f"tiktoken also joins parts inside words to {what}; in VOLT these are whole words only."
+        yield f"tiktoken may join parts of a word to {what}; in VOLT these tokens are whole words only."
     other = list[str]()
     for data, spelled in recovered([to_bytes(token) for token in tokens]):
         token, parts = to_characters(data), tuple(map(to_characters, spelled))
         if (len(parts) != 2) if by_ranks else (parts != first.get(token, parts)):
             other.append(token)
     if other:
-        what = f"{len(other):,} tokens, such as {other[0]!r}, of other parts than the merges do"
-        yield f"tiktoken makes {what}, because lower ranks join first: text with them may be cut differently."
+        what = f"{len(other):,} tokens, such as {other[0]!r}, from other parts than the merges do"
+        yield f"tiktoken makes {what}, because lower ranks join first: text with these may be split differently."
 
 
 def _snippet(vocabulary: Vocabulary, path: Path, keeps_ids: bool) -> str:
@@ -124,7 +124,7 @@ def _snippet(vocabulary: Vocabulary, path: Path, keeps_ids: bool) -> str:
     }
     shown = f'r"{pattern}"' if '"' not in pattern and not pattern.endswith("\\") else repr(pattern)
     return (
-        "The special tokens and the pattern that cuts text are not in the file; give them when you load it:\n"
+        "The special tokens and the pattern that splits text are not in the file; give them when you load it:\n"
         "    from base64 import b64decode  # tiktoken's own loader caches the first file of this name\n"
         "    from pathlib import Path\n"
         "    from tiktoken import Encoding\n"

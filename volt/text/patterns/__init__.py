@@ -1,4 +1,4 @@
-"""Published patterns of pre-tokenization: a regular expression becomes a table, by which one loop splits text.
+"""Patterns of pre-tokenization: a regular expression is compiled to a table with which a loop splits text.
 
 regex_parser   pattern → tree
 regex_tree     sets of characters → classes of characters

@@ -1,16 +1,16 @@
 """The tree of a pattern → an automaton that finds the match which a backtracking engine chooses.
 
-A state is a list of places in the program, the preferred one first (Pike's threads, determinised). Where a place
-accepts, the places after it are dropped; those before it may still match. So the last match noted is the chosen one.
+A state is a list of places in the program, the preferred one first (Pike's threads, determinised). If a place accepts,
+the less preferred places after it are dropped; those before it may still match. So the last match found is chosen.
 
     program     CharStep: consume a character of a set, or look ahead at it;  Fork: to one of several places;  Accept
     moves       (n_states, n_columns) int32, by state and the class of the next character, or the end of the text:
                     2 · (the next state) + (1 if a match ends before that character)
                 State 0 is dead.
 
-A search overruns if it reads beyond its match in vain; the next search reads the same text again: a*b|a takes
-quadratic time for "aaa…". If any number of searches can overrun the same text, two of them follow a cycle of pairs of
-states, each able to fail. Without such a cycle, time is linear.
+A search overruns if it reads beyond the end of its match in vain. The next search reads that text again, so that a*b|a
+takes quadratic time for "aaa…". If there is no limit to how many searches can overrun the same text, two of them go
+round a cycle of pairs of states from which both can fail. Without such a cycle, time is linear.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ Instructions: TypeAlias = list[CharStep | Fork | Accept]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Automaton:
-    """Moves, see above, and the state before the first character of a match."""
+    """Moves, as above, and the state before the first character of a match."""
 
     moves: NDArray[np.int32]
     start: int
@@ -132,7 +132,7 @@ def _add(instruction: CharStep | Fork, program: Instructions) -> int:
 
 
 def _reach(ways: List[int], column: int, program: Instructions) -> tuple[list[CharStep], bool]:
-    """Return the characters that a state can consume before `column`, and whether it accepts there."""
+    """Return the steps that a state can take if `column` is next, and whether a match may end before that."""
     takes, met, waiting = list[CharStep](), set[int](), list(reversed(ways))
     while waiting:
         place = waiting.pop()
@@ -171,9 +171,9 @@ MOST_PAIRS = 100_000  # a few seconds
 
 
 def is_linear(automaton: Automaton) -> bool:
-    """Check that no two searches can overrun the same text without limit, in time quadratic in the states.
+    """Check that only a limited number of searches can overrun the same text.
 
-    Raises ConfigError if it would take too long.
+    The check takes time quadratic in the number of states. Raises ConfigError if that would be too long.
     """
     rows: Rows = automaton.moves.tolist()
     doomed = _doomed(rows)
@@ -201,7 +201,7 @@ def _doomed(rows: Rows) -> set[int]:
 
 
 def closure(result: set[T], after: Callable[[T], Iterable[T]]) -> set[T]:
-    """Add all items that follow the items of a set, directly or not."""
+    """Return the items of a set and all items that follow them, directly or indirectly."""
     result, waiting = set(result), list(result)
     while waiting:
         for new in set(after(waiting.pop())) - result:
@@ -209,8 +209,8 @@ def closure(result: set[T], after: Callable[[T], Iterable[T]]) -> set[T]:
             waiting.append(new)
         if len(result) > MOST_PAIRS:
             raise ConfigError(
-                f"a pattern has more than {MOST_PAIRS:,} pairs of states, so it would take long to find out how it "
-                "splits long lines; repeat fewer times, as in .{100} for .{1000}, or use several splits"
+                f"a pattern has more than {MOST_PAIRS:,} pairs of states, so checking that it splits long lines in "
+                "linear time takes too long; repeat fewer times, as in .{100} for .{1000}, or use several splits"
             )
     return result
 

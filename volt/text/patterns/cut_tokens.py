@@ -1,9 +1,9 @@
 """Find tokens that a pattern always splits, so that they never occur in encoded text.
 
-A file that names no pattern reveals it by its tokens: the right pattern splits few. Tokens may begin or end inside
-any character. A split leaves a token whole
+The tokens of a file that names no pattern reveal the pattern: the right one splits few of them. A token may begin or
+end inside a character. A split leaves a token whole
 
-    in a match    if from some state it reads over the whole token, and can still reach a match
+    in a match    if from some state the automaton reads the whole token, and can still reach the end of a match
     in a gap      if nothing in the token matches
 """
 
@@ -40,7 +40,7 @@ def cut_tokens(tokens: Sequence[bytes], splits: Iterable[Split]) -> list[bytes]:
 
 
 def leaves_gaps(split: Split) -> bool:
-    """Check whether some character may be in no match."""
+    """Check whether text may have characters that belong to no match."""
     return _ways(split).leave_gaps
 
 
@@ -53,11 +53,11 @@ def _any(flags: Iterable[Flags]) -> Flags:
 class TokenTexts:
     texts: Sequence[str]  # the whole characters of each token; "" if it is not text
     codes: NDArray[np.uint32]  # (n_characters,), their code points, token after token
-    starts: Longs  # (n_tokens,), where each token's characters start, and how many they are; 0 if it is not text
-    lengths: Longs
-    order: Longs  # the tokens, the longest first
-    behind_part: Flags  # whether a partial character precedes or follows the whole ones
-    before_part: Flags
+    starts: Longs  # (n_tokens,), where each token's characters start in `codes`
+    lengths: Longs  # (n_tokens,), the number of each token's characters; 0 if it is not text
+    order: Longs  # the indices of tokens, the longest first
+    behind_part: Flags  # whether part of a character precedes the whole characters
+    before_part: Flags  # whether part of a character follows them
 
     @classmethod
     def of(cls, tokens: Sequence[bytes]) -> TokenTexts:
@@ -92,7 +92,7 @@ def _ways(split: Split) -> _Ways:
 
 
 class _Ways:
-    """The ways through one split, from all places in a match at once."""
+    """The paths through one split's automaton, from all its states at once."""
 
     def __init__(self, splitter: Splitter) -> None:
         self._end = splitter.tables.end
@@ -104,7 +104,7 @@ class _Ways:
         hopeful = {state for state in states if any(self._ends_match[state])}
         while more := {state for state in states - hopeful if not hopeful.isdisjoint(self._next[state])}:
             hopeful |= more
-        self._inner, self._hopeful = frozenset(inner), frozenset(hopeful)  # met inside a match; can reach its end
+        self._inner, self._hopeful = frozenset(inner), frozenset(hopeful)  # inside a match; can reach its end
 
     def _after(self, state: int) -> set[int]:
         return set(self._next[state][: self._end]) - {0}
@@ -112,7 +112,7 @@ class _Ways:
     @property
     def leave_gaps(self) -> bool:
         def open_ways(state: int) -> set[int]:
-            columns = range(self._end + (state != self._start))  # the start, too, has no way beyond the end
+            columns = range(self._end + (state != self._start))  # at the start, the text cannot end
             return {self._next[state][column] for column in columns if not self._ends_match[state][column]}
 
         return 0 in closure({self._start}, open_ways)

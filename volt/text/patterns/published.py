@@ -1,9 +1,9 @@
-"""Splits ⇄ their name in a vocabulary's file, which contains the patterns; published splits by name.
+"""Splits ⇄ the name that contains their patterns in a vocabulary's file; and published splits by short names.
 
     split:PATTERN     one split
-    splits:JSON       a sequence: a list of patterns, or of {"pattern": …, "from_end": true} where one reads backwards
-    matches:PATTERN   one pattern; text between its matches is dropped, after splitting at user tokens
-    bytes+…           the same, and each byte of the words becomes a character of GPT-2's alphabet
+    splits:JSON       a sequence: a list of patterns; {"pattern": …, "from_end": true} is one that reads backwards
+    matches:PATTERN   one pattern; text is split at user tokens, then text between matches is dropped
+    bytes+…           any of these, and each byte of the words becomes a character of GPT-2's alphabet
 
 Published tokenizers, as their projects declare them:
 
@@ -40,16 +40,16 @@ from volt.text.patterns.regex_tree import Repetition
 from volt.text.patterns.splitter import Split, Splitter, WordCutter
 
 CONTRACTIONS = "'s|'t|'re|'ve|'m|'ll|'d"
-_GROUPED = "'(?:[sdmt]|ll|ve|re)"  # the same in fewer steps, as later files have it
-_PLAIN, _WHITE = r"\s", rf"\s{SPACE}"  # white space where spaces are spaces, and where they are "▁"
+_GROUPED = "'(?:[sdmt]|ll|ve|re)"  # the same in fewer steps, as later files spell it
+_PLAIN, _WHITE = r"\s", rf"\s{SPACE}"  # white space in text as it is, and in text whose spaces are "▁"
 
 
 def _words(space: str, *, contractions: str = CONTRACTIONS, others: str) -> str:
     return rf"{contractions}|{space}?\p{{L}}+|{space}?\p{{N}}+|{space}?[^{others}\p{{L}}\p{{N}}]+"
 
 
-# GPT-2's pattern: as in its own files; as later files spell it; for text whose spaces are "▁"; and the last one for an
-# engine without look-ahead, after a space has been put into matches of GPT2_MARKED_RUN.
+# GPT-2's pattern: as in its own files; as later files spell it; for text whose spaces are "▁"; and, as GPT2_CUT_MARKED,
+# for an engine without look-ahead, after a space has been inserted into each match of GPT2_MARKED_RUN.
 _TRAILING = r"\s+(?!\S)|\s+"
 GPT2 = rf"{_words(' ', others=_PLAIN)}|{_TRAILING}"
 GPT2_GROUPED = rf"{_words(' ', contractions=_GROUPED, others=_PLAIN)}|{_TRAILING}"
@@ -73,9 +73,9 @@ def _of_llama(*, word: str = r"\p{L}", numbers: str, others: str = r"\s\p{L}\p{N
 
 
 def _of_o200k(*, behind_word: str = "", but: str = "", numbers: str, behind_others: str = r"[\r\n/]*") -> str:
-    """Return words of capitals and then small letters, numbers, others, and white space.
+    """Return the pattern of words (capitals, then small letters), numbers, other symbols, and white space.
 
-    but: a suffix for each class of letters
+    but: the end of each class of letters, which may exclude some
     """
     upper, lower = f"[{_UPPER}{but}]", f"[{_LOWER}{but}]"
     words = f"{_BEFORE_WORD}{upper}*{lower}+{behind_word}|{_BEFORE_WORD}{upper}+{lower}*{behind_word}"
@@ -124,14 +124,14 @@ def is_declared(name: str) -> bool:
 
 
 def drops_rest(name: str) -> bool:
-    """Check whether a pattern's name drops text between its matches."""
+    """Check whether the pre-tokenizer with this name drops text between its pattern's matches."""
     return name.removeprefix(BYTES).startswith(_MATCHES)
 
 
 def declared(pattern: str, *, is_bytes: bool = False) -> str:
-    r"""Return the saved name of published splits or a regular expression. Raises ConfigError if it is neither."""
+    r"""Return the name to save for a published pattern or a regular expression. Raises ConfigError if it is neither."""
     if pattern == "gpt2":
-        return "bytes" if is_bytes else "gpt2"  # pre-tokenizers of these names split alike, and faster
+        return "bytes" if is_bytes else "gpt2"  # pre-tokenizers that split the same way, but faster
     if pattern not in NAMED and _WORD.fullmatch(pattern):
         near = [name for name in NAMED if name.startswith(pattern.lower())] or get_close_matches(pattern.lower(), NAMED)
         hint = f"did you mean {' or '.join(near)}? The patterns are" if near else "choose from"
@@ -142,7 +142,7 @@ def declared(pattern: str, *, is_bytes: bool = False) -> str:
 
 
 def of_matches(name: str) -> str:
-    """Return the name that drops text between matches, for the name of one split that reads forwards.
+    """Convert the name of one forward split to the name that drops text between its matches.
 
     >>> of_matches("bytes+split:[a-z]+")
     'bytes+matches:[a-z]+'
@@ -160,7 +160,7 @@ def splits_of(name: str) -> tuple[Split, ...]:
         return tuple(Split(row) if isinstance(row, str) else Split(**row) for row in rows)
     except (ValueError, RecursionError, TypeError):
         raise ConfigError(
-            f"pre-tokenizer {quoted(name, 200)}: after {_SEVERAL} a JSON list of patterns belongs, such as "
+            f"pre-tokenizer {quoted(name, 200)}: a JSON list of patterns must follow {_SEVERAL!r}, as in "
             f'{_SEVERAL}["\\\\p{{N}}{{1,3}}", {{"pattern": "\\\\p{{L}}+", "from_end": true}}]'
         ) from None
 
@@ -179,8 +179,8 @@ def cutter_of(name: str) -> WordCutter:
     splitter = Splitter.of(*(NAMED["gpt2"] if name == "bytes" else splits_of(name)))
     if not splitter.is_linear:
         raise ConfigError(
-            f"pre-tokenizer {quoted(name, 500)}: on some texts its matches are looked for far beyond their ends, so "
-            "that time would grow with the square of a line; bound the repetition, as in a{1,20}b|a for a*b|a"
+            f"pre-tokenizer {quoted(name, 500)}: on some texts it reads far beyond the ends of its matches, in time "
+            "quadratic in the length of a line; bound the repetition, as in a{1,20}b|a for a*b|a"
         )
     drops = drops_rest(name)
     is_bytes = name == "bytes" or name.startswith(BYTES)
@@ -189,11 +189,11 @@ def cutter_of(name: str) -> WordCutter:
 
 @lru_cache(maxsize=64)
 def cutter_of_regex(pattern: str) -> WordCutter | None:
-    """Return the cutter into matches of a Rust regex; None if it means something else, or may take long."""
+    """Return the cutter into a Rust regex's matches; None if VOLT's engine might cut differently, or take long."""
     try:
         splitter = Splitter.of(Split(pattern))
         is_linear = splitter.is_linear
     except ConfigError:
         return None
     is_possessive = any(isinstance(node, Repetition) and node.possessive for node in nodes_of(parse(pattern)))
-    return WordCutter.of(splitter, matches_only=True) if is_linear and not is_possessive else None  # a++ is (a+)+ there
+    return WordCutter.of(splitter, matches_only=True) if is_linear and not is_possessive else None  # not Rust's a++

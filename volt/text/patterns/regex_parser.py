@@ -3,16 +3,16 @@ r"""A regular expression → its tree. Supported:
     a  .  [a-z]  \p{L}  \s  \n        a character; [^\r\n]  [\p{L}&&[^\p{Han}]]  \u4E00
     xy   x|y   (x)   (?:x)   (?i:x)    one after the other; the first that leads to a match; groups; any case
     x?   x*   x+   x{2}  x{2,}  x{2,3} as often as possible
-    c?+  c*+  c++  c{2,3}+             the same, without trying fewer; c takes one character
+    c?+  c*+  c++  c{2,3}+             the same, without trying fewer; c stands for one character
     (?=c)  (?!c)  $  \z                what comes next: a character, none of these, the end of the text
 
-Errors name other syntax, and syntax that engines read differently, such as "[" or "--" inside a class. "$" is only the
-end of the text; "{2,3}+" is possessive, as in tiktoken's engine.
+Other syntax raises an error, and so does syntax that engines read differently, such as "[:" or "--" inside a class. "$"
+matches only at the end of the text; "{2,3}+" is possessive, as in tiktoken's engine.
 
->>> parse("b*+|(?>c)")
+>>> parse("b|(?>c)")
 Traceback (most recent call last):
     ...
-volt.errors.ConfigError: pattern 'b*+|(?>c)', character 5: an atomic group; write a possessive quantifier, as in [a-z]++
+volt.errors.ConfigError: pattern 'b|(?>c)', character 3: an atomic group is not supported; write a possessive [a-z]++
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PatternReader:
     """Reads a pattern from left to right.
 
     place: the number of characters read
-    ignores_case: whether (?i applies here
+    ignores_case: whether (?i:...) applies here
     depth: the number of groups and classes that have not ended
     """
 
@@ -68,7 +68,7 @@ class PatternReader:
 
     def next(self) -> str:
         if self.is_at_end:
-            raise self.refusal("the pattern ends too early", "finish it, or write \\ before what has a meaning")
+            raise self.refusal("the pattern ends too early", "finish it, or write \\ before a special character")
         self.place += 1
         return self.pattern[self.place - 1]
 
@@ -86,7 +86,7 @@ _PROPERTY = r"([pP])(?:\{(\^?)([\w \-=:]+)\}|([A-Z]))"
 
 
 def parse_class(cursor: PatternReader) -> CharacterSet:
-    """Read "[...]". Raises ConfigError if it is invalid, or engines read it differently."""
+    """Read "[...]". Raises ConfigError if it is invalid, or if engines read it differently."""
     start = cursor.place
     cursor.next()
     negated, result = cursor.take("^"), _parse_union(cursor)
@@ -145,7 +145,7 @@ def _parse_escape(cursor: PatternReader) -> CharacterSet:
     if digits := cursor.take_match(_CODE):
         code = int(digits[digits.lastindex or 0], 16)
         if code >= 0x110000 or 0xD800 <= code < 0xE000:
-            raise cursor.refusal(f"U+{code:04X} is not a character", "write the code point of one", start=start)
+            raise cursor.refusal(f"U+{code:04X} is not a character", "write another code point", start=start)
         return CharacterSet.of(chr(code))
     name = cursor.next()
     if name in _SETS:
@@ -153,13 +153,12 @@ def _parse_escape(cursor: PatternReader) -> CharacterSet:
         return inside if name.islower() else ~inside
     if name.isalnum() and name not in _CONTROLS:
         raise cursor.refusal(
-            f"\\{name}, which has no meaning here", "write the characters that you mean in a class [...]", start=start
+            f"\\{name} has no meaning here", "write the characters that you mean in a class [...]", start=start
         )
     return CharacterSet.of(_CONTROLS.get(name, name))
 
 
 def _parse_property(cursor: PatternReader, start: int) -> CharacterSet:
-    r"""Read a property of Unicode: \p{Lu}, \pL, \P{L}, \p{^L}, \p{Han}."""
     from polars.exceptions import ComputeError
 
     result = cursor.take_match(_PROPERTY)
@@ -170,7 +169,7 @@ def _parse_property(cursor: PatternReader, start: int) -> CharacterSet:
         inside = _as_written(matched(rf"\p{{{long or short}}}"), cursor)
     except ComputeError:
         raise cursor.refusal(
-            f"Unicode has no property {long!r} that is known here", "write one such as L, Lu, N or Han", start=start
+            f"{long!r} is not a known property of Unicode", "write a property such as L, Lu, N or Han", start=start
         ) from None
     return ~inside if (kind == "P") != bool(inverted) else inside
 
@@ -193,11 +192,11 @@ _REFUSED_ESCAPES = {
 _REFUSED = {  # a start of the rest of the pattern → the fault and the remedy
     "(?<=": ("look-behind", "use two splits, or put the text before it into the match"),
     "(?<!": ("look-behind", "use two splits, or put the text before it into the match"),
-    "(?>": ("an atomic group", "write a possessive quantifier, as in [a-z]++"),
+    "(?>": ("an atomic group", "write a possessive [a-z]++"),
     "(?#": ("a comment", "take it out"),
     "(?P": ("a named group", "write (?:...)"),
     "(?<": ("a named group", "write (?:...)"),
-    "(?": ("flags other than (?i:...)", "write out what they stand for"),
+    "(?": ("a flag other than (?i:...)", "write out what it stands for"),
     "(*": ("a verb of backtracking", "take it out"),
     "^": _AT_START,
     **dict.fromkeys("?*+{", ("a quantifier after nothing", "write \\ before it for the character")),
@@ -250,7 +249,7 @@ def _parse_repeat(cursor: PatternReader) -> Node:
         raise cursor.refusal("a quantifier of a quantifier", "put what is repeated into (?:...)")
     if _can_be_empty(part) and (isinstance(part, Ahead) or most is None or most > 1):
         raise cursor.refusal(
-            "this repeats what may be empty", "let each repetition take a character: write + for * inside", start=place
+            "this repeats what may be empty", "let each repetition match a character: write + for * inside", start=place
         )
     return Repetition(part, least, most, possessive)
 
@@ -275,7 +274,7 @@ def _parse_counts(cursor: PatternReader) -> tuple[int, int | None] | None:
     most = int(result[3]) if result[3] else None if result[2] else least
     if max(least, most or 0) > MOST_TIMES or (most is not None and not 0 < most >= least):
         raise cursor.refusal(
-            f"{result[0]} repeats in no way that a pattern supports",
+            f"{result[0]} is not a supported number of repetitions",
             f"write {{m,n}} with m ≤ n and n from 1 to {MOST_TIMES:,}", start=place,
         )  # fmt: skip
     return least, most
@@ -285,7 +284,7 @@ def _parse_part(cursor: PatternReader) -> Node:
     if not cursor.sees("(?=", "(?!", "(?i:", "(?:"):
         for sign, refused in _REFUSED.items():
             if cursor.sees(sign):
-                raise cursor.refusal(*refused)
+                raise cursor.refusal(f"{refused[0]} is not supported", refused[1])
     if cursor.sees("("):
         return _parse_group(cursor)
     if cursor.sees("["):

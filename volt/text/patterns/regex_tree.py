@@ -4,11 +4,11 @@ A set is the code points at which membership changes:
 
     {"a", "b", "c", "x"}  =  edges (97, 100, 120, 121);  c is in the set if the number of edges ≤ c is odd
 
-Properties such as \p{Lu} and case folding come from Rust's regex, the engine of VOLT's other patterns and of tiktoken:
-one version of Unicode for all.
+Properties such as \p{Lu} and case folding come from Rust's regex, the engine of VOLT's other patterns and of tiktoken,
+so that all use the same version of Unicode.
 
-Characters in the same sets form a class: [a-y]+|b has three, b, the other letters up to y, and all else. A set becomes
-an integer with the bits of its classes; one more bit stands for the end of the text.
+Characters that belong to the same sets form a class: [a-y]+|b has three classes: b, the other letters up to y, and all
+else. A set becomes an integer with the bits of its classes; one more bit stands for the end of the text.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from volt.errors import ConfigError
 from volt.fork_guard import about_to_use_polars
 
 N_CHARACTERS = 0x110000
-# No property of the engine tells the characters of one of these ranges apart, so it is asked about the first of each:
-# ideographs as old as their block, planes that nothing is assigned in, or most of one, and planes for private use.
+# The engine's properties do not tell the characters in one of these ranges apart, so it classifies only the first of
+# each: ideographs as old as their block, planes (or most of one) without assigned characters, and private planes.
 _IDEOGRAPHS = ((0x3400, 0x4DB6), (0x4E00, 0x9FA6), (0x17000, 0x187ED), (0x20000, 0x2A6D7), (0x2A700, 0x2B735),
                (0x2B740, 0x2B81E), (0x2B820, 0x2CEA2), (0x2CEB0, 0x2EBE1), (0x30000, 0x3134B))  # fmt: skip
 _PLANES = tuple((plane << 16, (plane << 16) + 0xFFFE) for plane in (*range(4, 14), 15, 16))
@@ -66,7 +66,7 @@ class CharacterSet:
         return ~(~self | ~other)
 
     def folded(self) -> CharacterSet:
-        """Add all characters that differ from one of the set by case alone (simple case folding)."""
+        """Return the set with all characters that differ from its members only by case (simple case folding)."""
         if not self.edges:
             return self
         ends = [*self.edges[1:], N_CHARACTERS]
@@ -79,7 +79,7 @@ NOTHING = CharacterSet()
 
 @lru_cache(maxsize=256)
 def matched(expression: str) -> CharacterSet:
-    """Return the set of a class in the engine's syntax. Raises polars.exceptions.ComputeError if it is invalid."""
+    """Return the set that a class in the engine's syntax matches. Raises polars.exceptions.ComputeError if invalid."""
     import polars as pl
 
     about_to_use_polars()
@@ -93,7 +93,7 @@ def matched(expression: str) -> CharacterSet:
 
 @cache
 def _asked() -> tuple[NDArray[np.int64], str]:
-    """Return the characters that the engine classifies, as code points and then 0x110000, and as one text."""
+    """Return the characters that the engine classifies: their code points followed by 0x110000, and as one text."""
     requested = np.ones(N_CHARACTERS + 1, np.bool_)
     for start, end in _ALIKE:
         requested[start + 1 : end] = False
@@ -162,7 +162,7 @@ class CharClass:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """The empty text before a character of a set, or, if at_end, at the end."""
+    """The empty text before a character of a set or, if `at_end`, at the end of the text."""
 
     characters: CharacterSet
     at_end: bool

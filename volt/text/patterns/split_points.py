@@ -7,7 +7,7 @@ A point between a character x and white space b is safe if the automata show thr
 
     no search continues from x to b                the moves after x are equal for b and for the end of the text
     each search from b matches                     otherwise, unmatched text could extend over the point
-    no split that reads backwards takes b          otherwise, its match could extend over the point
+    no split that reads backwards matches b        otherwise, its match could extend over the point
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SplitPoints:
-    """How a text may be divided into units. Before a break, a class of characters is (volt.kernels.pretokenize)
-    PARTS       the unit ends there
-    CARRIES     it takes all clinging breaks that follow, and the unit ends after these
+    """How a text may be divided into units. Kinds of a class of characters before a break (volt.kernels.pretokenize):
+    PARTS       the unit ends before the break
+    CARRIES     the unit takes all clinging breaks that follow, and ends after these
     JOINS       the unit extends over clinging breaks to the next text and breaks
     LASTS       white space: before one break and then text, or the end, the unit has the words that it has alone
     DEPENDS     white space: the unit alone does not determine its words
     """
 
     breaks: int  # bit b is set if units may begin with byte b
-    clinging: int  # the same, for breaks before which some characters do not end a unit
+    clinging: int  # bit b is set if byte b is a clinging break: some characters before it do not end their unit
     kinds: NDArray[np.uint8]  # (n_classes,), the kind of each class before a break
     alone: bool  # whether each word of a unit would be one word if it were the whole text
 
     def with_ends_inside(self) -> SplitPoints:
-        """Return split points for texts with ends inside, as at user tokens."""
+        """Return split points for texts in which text also ends inside, before user tokens."""
         from volt.kernels.pretokenize import CARRIES, DEPENDS, JOINS, LASTS
 
         kinds = self.kinds.copy()
@@ -107,7 +107,7 @@ class _Moves:
         return np.array([self._alike(self.rows_after(number), byte) for number in range(self.end)], np.bool_)
 
     def begins_words(self, byte: int) -> bool:
-        """Check that every search from this break matches, and that no split that reads backwards takes it."""
+        """Check that every search from this break matches, and that no split that reads backwards matches it."""
         if self.backwards and not self._alike(np.arange(1, len(self.of)), byte):
             return False
         column = self.tables.classes[byte]
@@ -147,7 +147,7 @@ class _Moves:
         return all(self._alike(np.array(sorted(met)), byte) for byte in free)
 
     def _lasts(self, number: int, free: list[int]) -> bool:
-        """Check that words end after this class as at the end of the text before one break and then text."""
+        """Check that one break and then text, after this class, end words as the end of the text does."""
         if not self.is_one:
             return False
         rows = self.rows_after(number)
@@ -158,7 +158,7 @@ class _Moves:
 
     @property
     def leave_words_alone(self) -> bool:
-        """Whether each word of a text would be one word alone."""
+        """Whether each word of a text, split alone, is one word."""
         matches = self.of & 1
         ends_alike = (matches.any(axis=1) <= (matches[:, self.end] == 1)).all()
         covered = self.matches_only or all(

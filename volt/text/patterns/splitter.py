@@ -1,4 +1,4 @@
-"""A sequence of splits, compiled: text → its pre-tokens, and lines → their words, spelled as vocabularies have them.
+"""Compile a sequence of splits: text → its pre-tokens, and lines → their words, spelled as in vocabularies.
 
 Each split divides the results of the split before it into the matches of its pattern and the text between them, like
 the behaviour "isolated" of published tokenizers. No character is lost; no pre-token is empty.
@@ -40,7 +40,7 @@ class Split:
     pattern: a regular expression, see volt.text.patterns.regex_parser
     from_end: whether text is read backwards; the pattern then describes the reversed text
 
-    Raises ConfigError if the pattern is not text, or contains a lone surrogate. Splitter.of checks the rest.
+    Raises ConfigError if the pattern is not text, or contains a lone surrogate. Splitter.of checks its syntax.
     """
 
     pattern: str
@@ -87,7 +87,7 @@ class Splitter:
 
     @property
     def is_linear(self) -> bool:
-        """Whether cutting any text provably takes linear time. Raises ConfigError if the proof takes long."""
+        """Whether splitting any text provably takes linear time. Raises ConfigError if the proof takes too long."""
         return all(map(is_linear, self.automata))
 
     def split(self, text: str) -> list[str]:
@@ -96,7 +96,7 @@ class Splitter:
         return [data[start:end].decode() for start, end in pairwise([0, *self.ends(data).tolist()])]
 
     def ends(self, data: bytes) -> NDArray[np.int64]:
-        r"""Return where the pre-tokens of UTF-8 text end, (n_words,) int64, in bytes. Other bytes count as U+FFFD."""
+        r"""Return where the pre-tokens of UTF-8 text end, (n_words,) int64, in bytes. Invalid bytes count as U+FFFD."""
         from volt.kernels.regex_cutting import cut_texts
 
         ends, spare = np.empty(len(data), np.int64), np.empty(len(data), np.int64)
@@ -106,7 +106,7 @@ class Splitter:
 
 
 def cut_alike(one: Split, other: Split) -> bool:
-    """Check whether two splits are the same automaton, however they are written."""
+    """Check whether two splits have the same automaton, however their patterns are written."""
     ours: tuple[Any, ...] = Splitter.of(one).tables
     theirs: tuple[Any, ...] = Splitter.of(other).tables
     return all(np.array_equal(mine, yours) for mine, yours in zip(ours, theirs, strict=True))
@@ -121,7 +121,7 @@ def _compiled(splits: tuple[Split, ...]) -> Splitter:
         if (automaton.moves[automaton.start] & 1).any():
             raise ConfigError(
                 f"pattern {quoted(split.pattern, 500)} could match the empty text, which is not a pre-token; "
-                "let each alternative take a character: write + for *"
+                "let each alternative match a character: write + for *"
             )
     return Splitter(splits, automata, _tables(splits, automata, alphabet))
 
@@ -135,7 +135,7 @@ def _tables(splits: tuple[Split, ...], automata: tuple[Automaton, ...], alphabet
     )
     columns, width = [*first.tolist(), alphabet.n_classes], values.shape[1] + 1
     offsets = np.cumsum([0, *(len(automaton.moves) * width for automaton in automata[:-1])])
-    moves = list[NDArray[np.int32]]()  # rows are named by where they start; row 0 has no moves in each automaton
+    moves = list[NDArray[np.int32]]()  # a row's name is where it starts; row 0 of each automaton has no moves
     for automaton, offset in zip(automata, offsets.tolist(), strict=True):
         of_one = automaton.moves[:, columns].reshape(-1)
         moves.append(2 * np.where(of_one > 1, (of_one >> 1) * width + offset, 0).astype(np.int32) + (of_one & 1))
@@ -153,7 +153,7 @@ _HIDDEN = Split(f"[{chr(FIRST_HIDDEN)}-{chr(LAST_HIDDEN)}]")
 _HIDDEN_START = chr(FIRST_HIDDEN).encode()[:2]
 _HIDDEN_BYTES, _WIDTH = re.compile(rb"\xf4\x8f[\x80-\xbf](?:(?<!\xbf)[\x80-\xbf]|[\x80-\xbd])"), 4
 _SPACE = SPACE.encode()
-LINE_END, _LINE_END = 0xFF, "\udcff"  # a byte that UTF-8 lacks, and the character that "surrogateescape" makes of it
+LINE_END, _LINE_END = 0xFF, "\udcff"  # a byte that UTF-8 never uses, and what "surrogateescape" decodes it to
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +166,7 @@ class WordCutter:
     reads_marks: bool  # whether a "▁" of the text is read as a space
     # whether private characters stand for user tokens: each is a word then, and ends the text around it
     isolates: bool = True
-    parts_users: bool = False  # whether that also holds where text between matches is dropped
+    parts_users: bool = False  # whether user tokens split text also if text between matches is dropped
 
     @classmethod
     def of(
@@ -174,7 +174,7 @@ class WordCutter:
     ) -> WordCutter:
         """Return the cutter of a splitter, which must be one forward split if `matches_only`.
 
-        A "▁" is read as a space where the split matches a lone space, or nothing is dropped.
+        Unless `is_bytes`, a "▁" is read as a space if the split matches a lone space, or nothing is dropped.
         """
         assert not matches_only or (len(splitter.splits) == 1 and not splitter.splits[0].from_end)
         output = cls(splitter, is_bytes, matches_only, reads_marks=False)
@@ -219,7 +219,7 @@ class WordCutter:
         return pl.select(pl.when(is_empty).then(none).otherwise(lists).alias(series.name)).to_series()
 
     def tables_for(self, data: bytes) -> SplitTables:
-        """Return the tables for a text. They isolate its private characters that stand for user tokens."""
+        """Return the tables for a text. They isolate the private characters that stand for user tokens."""
         isolates = self.isolates and not self.matches_only and _HIDDEN_START in data
         return (Splitter.of(_HIDDEN, *self.splitter.splits) if isolates else self.splitter).tables
 
@@ -265,7 +265,7 @@ class WordCutter:
 
     @cached_property
     def without_user_tokens(self) -> WordCutter:
-        """A cutter to which private characters are ordinary ones."""
+        """A cutter that treats private characters as ordinary characters."""
         return replace(self, isolates=False)
 
     @cached_property
