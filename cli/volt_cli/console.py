@@ -28,7 +28,6 @@ _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 @cache
 def messages() -> Console:
-    """Return the console on stderr."""
     return _console(sys.stderr)
 
 

@@ -150,7 +150,6 @@ def text_blocks(files: list[str], *, errors: Errors, max_line: int | None, wait:
 
 
 def read_lines(files: list[str], **reading: Any) -> Iterator[list[str]]:
-    """Yield lists of lines, without their ends."""
     for block in text_blocks(files, **reading):
         lines = block.data.decode().split("\n")
         yield [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]

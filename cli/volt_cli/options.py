@@ -309,7 +309,6 @@ class CountOptions(Reading):
     min_count: Annotated[int, option("N", "Drop words that occur less than N times.", min=1)] = 1
 
     def cut(self) -> PreTokenizer:
-        """Return the pre-tokenizer that the options define."""
         from volt.text.pretokenizer import PreTokenizer
 
         if self.pattern is not None:

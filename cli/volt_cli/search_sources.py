@@ -47,7 +47,6 @@ class NamedSourceOptions:
 
     @property
     def first_option(self) -> str:
-        """The first option that is set, or "" for none."""
         return next(_options_set(self), "")
 
     def check(

@@ -28,7 +28,6 @@ def check_option(
 
 
 def check_place(seed: int, epoch: int, window: int) -> tuple[int, int, int]:
-    """Return the three seeds of all random choices, checked."""
     return arguments.whole(seed, "seed"), arguments.whole(epoch, "epoch"), arguments.whole(window, "window")
 
 

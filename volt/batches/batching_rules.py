@@ -86,7 +86,6 @@ class ByTokens:
         return {**asdict(self), "on_long": "report"}
 
     def prepared(self, samples: Samples) -> Samples:
-        """Return the samples unchanged."""
         return samples
 
     def planned(
@@ -112,7 +111,6 @@ class ByTokens:
         return WindowPlan(batches)
 
     def limit(self, pad_to_multiple: int = 1) -> tuple[str, int]:
-        """Return the name and value of the option that limits lengths."""
         return limit_of(self.max_tokens, self.max_length, self.buckets, pad_to_multiple)
 
     def arrays(self, planned: WindowPlan, samples: Samples, number: int, layout: Mapping[str, Any]) -> dict[str, Any]:

@@ -253,7 +253,6 @@ def turns(n: int, shuffle: bool, *place: str | int) -> Longs:
 
 
 def stable_order(values: Longs) -> NDArray[np.intp]:
-    """Return the indices that sort nonnegative values stably."""
     is_small = values.max(initial=0) < _RADIX
     return np.argsort(values.astype(np.uint16) if is_small else values, kind="stable")
 

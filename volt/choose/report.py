@@ -70,7 +70,6 @@ def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str
 
 
 def vocabulary_data(vocabulary: Vocabulary) -> dict[str, Any]:
-    """Return the composition of a vocabulary as JSON data."""
     return {
         "tokens": vocabulary.size,
         "atoms": len(vocabulary.atoms),

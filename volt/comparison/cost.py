@@ -33,7 +33,6 @@ class PhaseLog:
 
     @contextmanager
     def phase(self, name: str, detail: str = "") -> Iterator[None]:
-        """Add the seconds of the block to the phase."""
         self._report(f"{name} {detail}".strip())
         start = time.perf_counter()
         try:
@@ -66,7 +65,6 @@ class Cost:
 
 
 def measured(call: Callable[P, T], *values: P.args, **options: P.kwargs) -> tuple[T, Cost]:
-    """Return the result of a call, and its cost."""
     before, start = _restarted_peak(), time.perf_counter()
     result = call(*values, **options)
     seconds = time.perf_counter() - start

@@ -109,7 +109,6 @@ def parse_spec(text: str) -> Spec:
 
 
 def volt_systems(search: SearchResult, *, cost: Cost) -> Iterator[System]:
-    """Yield one system for each rule, all from one search."""
     note = "learning the candidates and the transports of all sizes; one search gives the vocabularies of all rules"
     systems: dict[int, System] = {}  # rules that pick the same size share a system
     for rule, pick in search.picks.items():

@@ -55,7 +55,6 @@ class NamedText:
 
     @property
     def characters(self) -> Counter[str]:
-        """The count of each character of all words, repetitions included."""
         table = self.counts.table.with_columns(pl.col("word").str.split("")).explode("word")
         return Counter(dict(table.group_by("word").agg(pl.col("count").sum()).sort("word").rows()))
 

@@ -155,7 +155,6 @@ class ShardCounter:
         return summed(self._count_blocks(shard.path, read_range(shard, first_line=first_line, **self._reading)))
 
     def parts(self, path: str) -> Iterator[CountedPart]:
-        """Yield the counts of a file, part by part."""
         if not is_parquet(path):
             yield from self._count_blocks(path, read_blocks(path, **self._reading))
             return
@@ -167,7 +166,6 @@ class ShardCounter:
 
     @property
     def is_by_units(self) -> bool:
-        """Whether large texts are counted by units, in compiled loops."""
         return self._unit_cutter is not None
 
     def counted(self, texts: pl.LazyFrame) -> pl.DataFrame:

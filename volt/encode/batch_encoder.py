@@ -178,7 +178,6 @@ class UnitCache:
         return table.bytes[places_of(starts, sizes)].tobytes(), np.cumsum(sizes), table.firsts[numbers]
 
     def encode_pending(self) -> None:
-        """Encode the pending units whose characters have all been classified."""
         from volt.kernels.encode_units import ROOM, encode_pending
         from volt.kernels.unit_table import complete
 
@@ -335,7 +334,6 @@ class BatchEncoder:
 
 
 def expanded(numbers: NDArray[np.int32], ends: Longs, starts: Longs, values: NDArray[Any]) -> EncodedPart:
-    """Replace each number by its row of values."""
     from volt.kernels.decode import expand
 
     sizes, out_ends = np.diff(starts), np.empty(len(ends), np.int64)

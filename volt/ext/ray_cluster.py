@@ -174,5 +174,4 @@ def _init(address: str, options: dict[str, Any]) -> None:
 
 
 def first_sentence(text: str) -> str:
-    """Return the first sentence of a message of Ray."""
     return shown(text.strip().split("\n")[0].split(". ")[0].rstrip("."), 300)

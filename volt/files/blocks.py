@@ -99,7 +99,6 @@ class Block:
 
     @property
     def n_bad_lines(self) -> int:
-        """The number of lines that were not UTF-8."""
         return len(self.bad_lines)
 
     def place(self, index: int) -> str:
@@ -215,7 +214,6 @@ class _CountedFile:
 
 
 def shortened(path: str) -> CorpusError:
-    """Return the error for a file that has become shorter."""
     return CorpusError(f"{shown_path(path)}: became shorter while it was read; run it again")
 
 

@@ -42,7 +42,6 @@ Longs = NDArray[np.int64]
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
-    """Return the little-endian numpy dtype of a name such as u16."""
     return np.dtype(f"<{name[0]}{int(name[1:]) // 8}")
 
 
@@ -217,7 +216,6 @@ class IdsWriter:
         self._sizes.append(sizes.astype("<i4"))
 
     def write_index(self, file: BinaryIO) -> None:
-        """Write the contents of .idx."""
         sizes = np.concatenate([np.zeros(0, "<i4"), *self._sizes])
         file.write(HEAD.pack(MAGIC, VERSION, CODES[self.dtype], len(sizes)))
         file.write(sizes.tobytes())

@@ -22,7 +22,6 @@ def aligned(n: int) -> NDArray[np.uint64]:
 
 
 def longer(array: NDArray[Any], length: int) -> NDArray[Any]:
-    """Return a longer copy, filled up with zeros."""
     new = np.zeros(length, array.dtype)
     new[: len(array)] = array
     return new

@@ -82,7 +82,6 @@ def read_range(url: str, start: int, size: int) -> bytes:
 
 
 def has_ranges(url: str) -> bool:
-    """Check whether the server supports ranges."""
     try:
         return len(read_range(url, 1, 1)) <= 1
     except NoRangesError:
@@ -188,7 +187,6 @@ def _status(error: Exception) -> int:
 
 
 def message_of(error: Exception) -> str:
-    """Return the message of an error, or its class name."""
     return str(error) or type(error).__name__
 
 
@@ -200,7 +198,6 @@ def files_at(url: str) -> list[str]:
 
 
 def has_magic(url: str) -> bool:
-    """Check whether a URL is a pattern."""
     return re.search(r"[*\[]" if is_web(url) else r"[*?\[]", bare(url)) is not None
 
 

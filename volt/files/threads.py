@@ -181,7 +181,6 @@ def prefetch(items: Iterator[T]) -> Generator[T, None, None]:
 
 
 def patiently(future: Future[T]) -> T:
-    """Return the future's result."""
     # Waits are short, because after a Polars query SIGINT cannot interrupt a wait.
     while True:
         try:

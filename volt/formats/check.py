@@ -53,7 +53,6 @@ class Agreement:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all compared pieces and ids agree."""
         return self.n_equal_pieces == self.n_lines and self.n_equal_ids in (None, self.n_lines)
 
 
@@ -107,7 +106,6 @@ def plain_file(path: str | Path) -> Iterator[Path]:
 
 
 def compared(vocabulary: Vocabulary, peer: Peer, lines: Sequence[str]) -> Agreement:
-    """Compare our encoder with a library on these lines."""
     encoder = Encoder(vocabulary)
     ours, theirs = encoder.encode_lines(lines), peer.pieces(lines)
     our_ids = [encoder.ids(pieces).tolist() for pieces in ours]

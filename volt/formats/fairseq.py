@@ -43,7 +43,6 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Return the listed tokens, with the merges of another file."""
     return lists.vocabulary_of(path, rows(path), merges=merges, joined=True)
 
 

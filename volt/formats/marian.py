@@ -43,7 +43,6 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Return the listed tokens, with the merges of another file."""
     return lists.vocabulary_of(path, rows(path), merges=merges, joined=True)
 
 
@@ -76,7 +75,6 @@ def rows(path: Path) -> Iterator[lists.ListEntry]:
 
 
 def quoted(text: str) -> str:
-    """Return a string as YAML, in double quotes."""
     return '"' + "".join(map(_escaped, text)) + '"'
 
 

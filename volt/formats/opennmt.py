@@ -34,7 +34,6 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Return the listed tokens, with the merges of another file."""
     result = list(rows(path))
     is_ours = any(row.piece.endswith(SUFFIX) and row.piece != SUFFIX for row in result)
     return lists.vocabulary_of(path, result, merges=merges, joined=not is_ours)

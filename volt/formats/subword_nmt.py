@@ -134,7 +134,6 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def files_written(path: Path) -> tuple[Path, ...]:
-    """Return the files of the codes and of the vocabulary."""
     return path, _beside(path)
 
 

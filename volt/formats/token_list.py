@@ -51,12 +51,10 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Return the listed tokens, with the merges of another file."""
     return vocabulary_of(path, rows(path), merges=merges)
 
 
 def rows(path: Path) -> Iterator[ListEntry]:
-    """Return the listed tokens."""
     return (ListEntry(*numbered) for numbered in lines_of(path))
 
 
@@ -213,7 +211,6 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write these lines atomically."""
     with write_atomic(path) as file:
         file.write("".join(f"{line}\n" for line in lines).encode())
 

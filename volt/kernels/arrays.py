@@ -16,7 +16,6 @@ from volt.kernels.jit import borrowing, compiled, inlined
 
 @inlined
 def pair_key(left: int, right: int) -> int:
-    """Return one key for two token numbers, each below 2**31."""
     return int((np.int64(left) << 32) | np.int64(right))
 
 
@@ -149,7 +148,6 @@ def compare_texts(texts: TokenStrings, a: int, b: int) -> int:
 
 @compiled
 def append_text(texts: TokenStrings, token: int, left: int, right: int) -> TokenStrings:
-    """Append the joined strings of two tokens."""
     starts, chars = texts.starts, texts.chars
     start = starts[token]
     middle = start + starts[left + 1] - starts[left]

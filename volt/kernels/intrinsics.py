@@ -51,11 +51,9 @@ BLOCK = 64  # bytes that are examined together
 if vars(config)["DISABLE_JIT"]:
 
     def load64(data: ByteArray, position: Any) -> Any:
-        """Return the 64-bit number that starts at a position."""
         return np.uint64(int.from_bytes(data[position : position + 8 // data.itemsize].tobytes(), "little"))
 
     def store64(data: ByteArray, position: Any, value: Any) -> None:
-        """Write a 64-bit number at a position."""
         whole = np.frombuffer(int(value).to_bytes(8, "little"), data.dtype)
         data[position : position + len(whole)] = whole
 

@@ -119,7 +119,6 @@ def _remove_damaged(folder: Path) -> None:
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove folders of other versions, unused for a day."""
     for other in folder.parent.glob(f"{_PREFIX}*"):
         with suppress(OSError):  # another process is removing it
             if other != folder and other.stat().st_mtime < time() - UNUSED:

@@ -142,7 +142,6 @@ class Positions:
         self._prepared: tuple[int, dict[str, Any]] | None = None
 
     def skip_used(self, *, quiet: bool = False) -> None:
-        """Skip the lines that the consumer has used."""
         used = self._consumer.look()
         if used is not None and used > (first := self._stream.n):
             if not quiet:

@@ -197,7 +197,6 @@ def _check_files(read: Sequence[str | Path], states: StateOptions, written: Sequ
 
 
 def _restored(stream: Stream, consumer: Consumer, states: StateOptions, *, quiet: bool) -> Positions:
-    """Restore the position where the last run and its consumer ended."""
     from volt.stream.running.checkpoint import check_own, load_state
 
     if states.state is not None:

@@ -158,7 +158,6 @@ def _row(size: int, value: float, series: str) -> Row:
 
 
 def picked_sizes(data: Data) -> list[Row]:
-    """Return a row for each size that a rule picks."""
     rules: dict[int, list[str]] = {}
     for rule, pick in data["search"]["picks"].items():
         rules.setdefault(pick["index"], []).append(rule)

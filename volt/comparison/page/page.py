@@ -123,7 +123,6 @@ def render_page(comparison: Comparison) -> str:
 
 
 def embed_json(data: Any) -> str:
-    """Return JSON that is safe inside a script element."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 

@@ -112,7 +112,6 @@ class Scheme:
 
     @property
     def takes_users_as_words(self) -> bool:
-        """Whether user tokens are separate words, not added tokens."""
         at_spaces = (self.marker, self.pretokenizer) in (("prefix", "whitespace"), ("none", "metaspace"))
         return at_spaces and bool(self.users)
 
@@ -135,7 +134,6 @@ class Scheme:
 
     @property
     def normalizes_users(self) -> bool:
-        """Whether user tokens are added tokens of the normalised text."""
         starts_lines = self.cut.dummy_prefix and bool(self.users) and not self.takes_users_as_words
         return self.ends_users or self.spaces_users or starts_lines
 

@@ -188,7 +188,6 @@ def _named(config: Json) -> Iterator[Json]:
 
 
 def can_be_special(token: str) -> bool:
-    """Check whether a special token of VOLT may have this spelling."""
     plain = token.split() == [token] and token.isprintable() and len(token) <= LONGEST
     return plain and token not in BYTE_TOKENS and not token.endswith(SUFFIX)
 

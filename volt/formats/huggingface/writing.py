@@ -102,7 +102,6 @@ def _is_met(special: SpecialTokens) -> bool:
 
 
 def files_written(path: Path) -> tuple[Path, ...]:
-    """Return the one file, or the files of the folder."""
     return (path,) if path.suffix == ".json" else (path / MAP, path / CONFIG, path / FILE)
 
 

@@ -75,7 +75,6 @@ class Letters:
         self.atoms = {final: chr(_PRIVATE + number) for number, final in enumerate(finals) if final}
 
     def short(self, piece: str) -> str:
-        """Return a piece with one character for its last atom."""
         text = piece.removesuffix(SUFFIX)
         return text[:-1] + self.atoms[text[-1]] if text and text != piece else piece
 
@@ -154,7 +153,6 @@ def last_join(piece: str, scores: Mapping[str, float]) -> tuple[str, str] | None
 
 
 def two_parts(piece: str) -> Iterator[tuple[str, str]]:
-    """Return all splits of a piece into two parts."""
     return ((piece[:i], piece[i:]) for i in range(1, len(piece)))
 
 

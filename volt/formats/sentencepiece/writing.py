@@ -34,7 +34,6 @@ def _packed(items: tuple[tuple[str, str], ...]) -> bytes:
 
 
 def replacements(vocabulary: Vocabulary) -> dict[str, str]:
-    """Return string → its replacement."""
     result = dict(_normal_items(vocabulary.normalizer))
     if vocabulary.pretokenizer.name == "whitespace":
         result |= {space: " " for space in SPLIT_SPACE if space != " "}
@@ -133,7 +132,6 @@ def model_rows(vocabulary: Vocabulary) -> Iterator[tuple[str, float, int]]:
 
 
 def spelled(piece: str, vocabulary: Vocabulary) -> str:
-    """Return a token as sentencepiece spells it."""
     ends = vocabulary.marker == "suffix" and piece.endswith(SUFFIX)
     return piece.removesuffix(SUFFIX) + PREFIX if ends else piece
 
@@ -160,7 +158,6 @@ def check_spellings(rows: Sequence[tuple[str, float, int]]) -> None:
 
 
 def to_proto(vocabulary: Vocabulary, rows: Sequence[tuple[str, float, int]]) -> Any:
-    """Return the model, a protobuf message, with these rows."""
     model = model_class()()
     for piece, score, kind in rows:
         model.pieces.add(piece=piece, score=score, type=kind)

@@ -197,7 +197,6 @@ class _Reader:
                 self.notes.add(("inputs", name, "task"), f"no task {one.task!r}; {known}")
 
     def _path(self, path: str) -> str:
-        """Make a path relative to the new file."""
         if url_of(path) or os.path.isabs(path) or path.startswith(("~", "$")) or self.folder == Path():
             return path
         return os.path.relpath(path, self.folder)

@@ -22,7 +22,6 @@ FIELD_OPTIONS = ("fields", "field", "id_field", "if_cased", "from", "to")  # of 
 
 @cache
 def options_of(name: str) -> TypeAdapter[Any]:
-    """Return the pydantic model that checks the options of a transform."""
     model: type[Any] = ChoiceOptions if name == "choice" else TRANSFORMS[name]
     return TypeAdapter(model)
 

@@ -86,7 +86,6 @@ class Tasks:
     shards: Path | None
 
     def with_sources(self) -> list[tuple[Task, Source]]:
-        """Return the valid tasks with their sources."""
         options = self.options
         defaults = defaults_of(options.defaults, self.maker)
         points = None if options.schedule is None else _sample_points(options.schedule, self.maker.notes)

@@ -139,7 +139,6 @@ class Document:
 
     @property
     def folder(self) -> Path:
-        """The folder that the paths of the file are relative to."""
         return Path(self.path).parent
 
     def line(self, place: Place) -> int:

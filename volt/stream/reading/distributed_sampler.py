@@ -120,7 +120,6 @@ class Remains(NamedTuple):
 
     @property
     def n_lines(self) -> int:
-        """The number of lines in the spans."""
         return sum(end - start for start, end in self.spans)
 
     def share(self, rank: int, world: int) -> Remains:

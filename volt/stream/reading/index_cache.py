@@ -136,7 +136,6 @@ def prune(cache: Path, *, days: float = 30) -> int:
 
 
 def _entries(cache: Path) -> dict[str, list[Path]]:
-    """Return entry → paths of its index, copy and lock."""
     names = sorted(os.listdir(cache)) if cache.is_dir() else []
     stems = [result[1] for name in names if (result := _NAME.fullmatch(name))]
     return {stem: [cache / f"{stem}{suffix}" for suffix in _SUFFIXES] for stem in stems}

@@ -116,7 +116,6 @@ class OpenSource:
 
     @cached_property
     def chunk_lines(self) -> int:
-        """The maximum number of lines transformed together."""
         is_whole = self.is_compiled or self.source.shuffle == "outputs" or self.joins_lines
         return self.block_lines if is_whole else min(CHUNK_LINES, self.block_lines)
 

@@ -57,7 +57,6 @@ def _digest(*parts: str | Sequence[str]) -> str:
 
 
 def are_ids(path: str) -> bool:
-    """Check by its extension whether a file contains indexed ids."""
     return path.endswith((BIN, IDX))
 
 

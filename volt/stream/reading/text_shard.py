@@ -107,7 +107,6 @@ class TextScan:
         self.hash = blake2b(digest_size=16)
 
     def of(self, pieces: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
-        """Yield pieces of whole lines, each with its number of lines."""
         for piece in pieces:
             lines = lines_of(piece, is_first=not self.n_lines)
             self.hash.update(piece)

@@ -106,7 +106,6 @@ def next_stretches(buffers: Sequence[SourceBuffer], turns: Longs) -> list[tuple[
 
 
 def by_source(turns: Longs, n_sources: int) -> Longs:
-    """Return a stable index that sorts turns by source."""
     return np.argsort(turns.astype(np.min_scalar_type(n_sources)), kind="stable")
 
 

@@ -100,7 +100,6 @@ class Manifest:
 
     @property
     def n_lines(self) -> int:
-        """Lines of one side, in all shards."""
         return sum(self.counts)
 
     @property

@@ -136,7 +136,6 @@ class TaskFolder:
         store_record(self._shard_note(number), asdict(_Finished(shard, tuple(words))))
 
     def write_words(self, n_shards: int) -> tuple[WrittenFile, ...]:
-        """Write, for each side, the sorted word counts of all shards."""
         result = list[WrittenFile]()
         for side in self.sides:
             tables = (pl.read_ipc(BytesIO(self._word_note(i, side).read_bytes())) for i in range(n_shards))

@@ -119,7 +119,6 @@ class ReadInput:
 
     @property
     def n_lines(self) -> int:
-        """Lines of one side."""
         return sum(file.n_lines for file in self.sides[0])
 
     @property

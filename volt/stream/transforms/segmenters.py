@@ -92,7 +92,6 @@ class Segmenter:
     has_marks: bool = False
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
-        """Return the n best segmentations of each word, best first."""
         raise NotImplementedError
 
     def characters(self, word: str) -> tuple[str, ...]:

@@ -34,7 +34,6 @@ def n_cut(tokens: Sequence[bytes], patterns: Mapping[str, tuple[Split, ...]]) ->
 
 
 def cut_tokens(tokens: Sequence[bytes], splits: Iterable[Split]) -> list[bytes]:
-    """Return the tokens that a pattern splits."""
     texts = TokenTexts.of(tokens)
     return [tokens[place] for place in np.flatnonzero(_any(_cut(texts, split) for split in splits)).tolist()]
 

@@ -119,7 +119,6 @@ _WORD = re.compile(r"[\w.-]+")
 
 
 def is_declared(name: str) -> bool:
-    """Check whether the name of a pre-tokenizer contains splits."""
     return name.removeprefix(BYTES).startswith((_ONE, _SEVERAL, _MATCHES))
 
 

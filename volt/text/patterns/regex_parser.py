@@ -340,7 +340,6 @@ def sets_of(node: Node) -> list[CharacterSet]:
 
 
 def nodes_of(node: Node) -> Iterator[Node]:
-    """Yield a node and all nodes inside it."""
     yield node
     for part in (node.part,) if isinstance(node, Repetition) else getattr(node, "parts", ()):
         yield from nodes_of(part)

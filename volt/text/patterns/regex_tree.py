@@ -42,7 +42,6 @@ class CharacterSet:
 
     @classmethod
     def between(cls, first: str, last: str) -> CharacterSet:
-        """Return the characters from the first to the last, inclusive."""
         after = ord(last) + 1
         return cls((ord(first), after) if after < N_CHARACTERS else (ord(first),))
 

@@ -158,7 +158,6 @@ class _Moves:
 
     @property
     def leave_words_alone(self) -> bool:
-        """Whether each word of a text, split alone, is one word."""
         matches = self.of & 1
         ends_alike = (matches.any(axis=1) <= (matches[:, self.end] == 1)).all()
         covered = self.matches_only or all(

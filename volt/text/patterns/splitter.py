@@ -82,7 +82,6 @@ class Splitter:
 
     @property
     def n_states(self) -> int:
-        """The number of states of all splits, without dead ones."""
         return sum(len(automaton.moves) - 1 for automaton in self.automata)
 
     @property
@@ -198,7 +197,6 @@ class WordCutter:
         return self._written(data, starts, ends)
 
     def cut_texts(self, texts: Sequence[str]) -> list[str]:
-        """Return each text with its words separated by single spaces."""
         joined = _LINE_END.join([*texts, ""]).encode("utf-8", "surrogateescape")
         words = self.cut_lines(joined, separator=LINE_END).tobytes()
         return words.decode("utf-8", "surrogateescape").split(_LINE_END)[:-1]
