@@ -135,7 +135,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: volt.Vocabulary(merges=(), tokens="abc"), "tokens is 'abc' (str); did you mean tokens=(token,)?"),
     (lambda: volt.Vocabulary(merges=("ab",), tokens=()), "merges[0] is 'ab' (str); give a pair of strings"),
     (lambda: volt.Vocabulary(merges=(), tokens=("a",), counts=(1.5,)), "counts[0] is 1.5 (float); give a whole number"),
-    (lambda: volt.Vocabulary(merges=(), tokens=("a",), special="<url>"), "special is '<url>' (str); give volt.SpecialTokens"),
+    (lambda: volt.Vocabulary(merges=(), tokens=("a",), special="<url>"), "special is '<url>' (str); give special tokens"),
     (lambda: VOCABULARY.id_of(5), "token is 5 (int); give a str"),
     (lambda: volt.SpecialTokens(user="<url>"), "user is '<url>' (str); did you mean user=(token,)?"),
     (lambda: volt.SpecialTokens(unk=5), "unk is 5 (int); give a str"),

@@ -130,6 +130,7 @@ class VoltError(Exception):
     def reworded(self, message: str, kind: type[Kind] | None = None) -> VoltError:
         """Return an error with another message and this error's hint.
 
+        message: the new text before the hint
         kind: class of the new error; by default, this error's class
 
         >>> VoltError("too long; pass", hint={"max_line": 9}).reworded("a.txt: too long; pass", CorpusError)

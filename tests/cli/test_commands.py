@@ -87,7 +87,7 @@ def test_dropout_is_repeatable_and_needs_a_seed(run: Run) -> None:
     assert first == second
     assert first != run(*options, "--seed", "8", "corpus.txt").stdout
     assert (
-        b"a seed is a whole number from 0 up, not None; encode with --seed 1\n"
+        b"dropout needs a seed, a whole number of 0 or more, not None; encode with --seed 1\n"
         in run(*options, "corpus.txt", status=2).stderr
     )
 

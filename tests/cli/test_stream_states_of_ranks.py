@@ -20,7 +20,7 @@ def test_ranks_do_not_write_over_each_other(volt_stream: Run) -> None:
         volt_stream(*ONE, "--rank", 0, "--world", 2)
     before = load_state("s.json")
     done = volt_stream(*ONE, "--rank", 1, "--world", 2, status=1)
-    assert b"s.json: is the state of rank 0 of 2, but this is rank 1; give each rank a file of its own" in done.stderr
+    assert b"s.json: is the state of rank 0 of 2, but this is rank 1; give each rank its own file" in done.stderr
     assert done.lines == []
     assert load_state("s.json") == before
 

@@ -283,7 +283,7 @@ def test_nothing_to_count_is_reported(write: Callable[[str, str], Path]) -> None
     error_text(f"{empty}: no words in 0 lines", empty)
     error_text(f"{empty}, {blank}: no words in 3 lines; check the files and the pre-tokenizer", [empty, blank])
     error_text(f"{blank}, {blank}, {blank} and 1 more: no words in 12 lines", [blank] * 4)
-    error_text("name a file", [])
+    error_text("give a file", [])
 
 
 def test_huge_lines_and_words_are_linear(write: Callable[[str, str], Path]) -> None:

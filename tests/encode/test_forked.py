@@ -47,5 +47,5 @@ def test_a_forked_process_cuts_by_a_pattern_with_classes() -> None:
 )
 def test_a_forked_process_refuses_what_needs_polars(function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     """What only Polars finds out is refused in a line that names the way, as Polars would wait for its threads."""
-    with pytest.raises(ConfigError, match="by 'spawn'"):
+    with pytest.raises(ConfigError, match="get_context\\('spawn'\\)"):
         _forked(function, *arguments)

@@ -65,7 +65,7 @@ CHANGED = "checksum does not match its values"
         ({"steps": {1, 2}}, "contains values that are not JSON"),
         ({"worker": 2}, CHANGED),
         ({"more": 1}, CHANGED),
-        ({"_snapshot": {}}, "take StreamDataset.state_of(it)"),
+        ({"_snapshot": {}}, "take StreamDataset.state_of(state)"),
     ],
 )
 def test_what_is_no_position_is_refused(change: dict[str, object], said: str) -> None:

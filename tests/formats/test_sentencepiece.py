@@ -331,7 +331,7 @@ def damaged(change) -> bytes:
         (lambda model: model.pieces[0].ClearField("type"), "damaged"),
         (
             lambda model: setattr(model.trainer_spec, "treat_whitespace_as_suffix", True),
-            "joined to the last character first",
+            "not every last character joins it first",
         ),
         (lambda model: model.ClearField("pieces"), "damaged"),
     ],

@@ -210,7 +210,7 @@ def test_a_damaged_byte_is_refused_or_harmless(tmp_path_factory, data):
         (TOKEN, '"é",', "instead of"),
         (TOKEN, "7,", "instead of"),
         (TOKEN, '["é" 4],', "damaged"),
-        (MERGE, '["xy", "w</w>"],', "makes 'xy'"),
+        (MERGE, '["xy", "w</w>"],', "'xy' is neither"),
         (MERGE, '["lo", ""],', "instead of"),
         (MERGE, '["lo", 1],', "instead of"),
         (MERGE, '["lo"],', "instead of"),

@@ -179,7 +179,7 @@ def _truncated(folder: Path) -> None:
 FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "no index": (_without_index, r"a\.bin: its index .*a\.idx is missing; restore it, or write both with"),
     "shorter": (_shorter, r"a\.bin: has \d+ bytes, but .*a\.idx requires \d+; copy both"),
-    "truncated": (_truncated, r"a\.idx: has \d+ bytes; 40 sentences need 506"),
+    "truncated": (_truncated, r"a\.idx: has \d+ bytes, but 40 sentences need 506"),
 }
 
 

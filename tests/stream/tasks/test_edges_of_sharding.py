@@ -112,7 +112,7 @@ def test_a_run_that_stops_while_new_shards_take_their_places_goes_on(
         patch.setattr(os, "replace", stopping)
         with pytest.raises(KeyboardInterrupt):
             shard([task], tmp_path / "s")
-    with pytest.raises(StreamError, match="unfinished shards of task 'de_en'; go on"):
+    with pytest.raises(StreamError, match="unfinished shards of task 'de_en'; continue"):
         read_manifest(tmp_path / "s", task)
     with monkeypatch.context() as patch:
         patch.setattr(shard_writing, "_write_shard", None)

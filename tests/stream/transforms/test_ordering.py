@@ -151,7 +151,7 @@ def test_a_vocabulary_that_holds_the_tag_may_follow(tmp_path: Path) -> None:
         parse_config(text.format("without"), path=str(tmp_path / "stream.yaml"))
     (tmp_path / "a.tsv").write_text("low\n")
     steps = (TRANSFORMS["tag"](text="[BT]"), TRANSFORMS["encode"](vocabulary=tmp_path / "without.volt"))  # type: ignore[call-arg]
-    with pytest.raises(ConfigError, match="encode after it makes"):
+    with pytest.raises(ConfigError, match="encode after it turns it into"):
         Stream([Source("s", (str(tmp_path / "a.tsv"),), transforms=steps)])
 
 

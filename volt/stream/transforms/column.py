@@ -103,7 +103,11 @@ class Column:
 
     @classmethod
     def repeated(cls, value: str, n: int) -> Column:
-        """Return a column with `value` in each of `n` lines."""
+        """Return a column with the same value in every line.
+
+        value: the value
+        n: the number of lines
+        """
         data = np.frombuffer(value.encode(), np.uint8)
         return cls(data, np.zeros(n, np.int64), np.full(n, len(data)))
 
@@ -140,11 +144,17 @@ class Column:
         return Column(out, ends - np.maximum(sizes, 0), sizes)
 
     def text(self, *, end: int = _END) -> NDArray[np.uint8]:
-        """Return the values, each followed by the byte `end`, by default a line feed; missing values are empty."""
+        """Return the values, each followed by a byte; missing values are empty.
+
+        end: that byte, by default a line feed
+        """
         return self.packed(end=end)[0]
 
     def packed(self, *, end: int = _END) -> tuple[NDArray[np.uint8], Longs]:
-        """Return what `text` returns, as a view where possible, and (n,) int64, the end of each value."""
+        """Return what `text` returns, as a view where possible, and (n,) int64, the end of each value.
+
+        end: the byte after each value
+        """
         column = self.as_text()
         starts, sizes, data = column.starts, column.sizes, column.data
         ends = starts + sizes + 1

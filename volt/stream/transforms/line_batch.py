@@ -54,7 +54,10 @@ class Batch:
         return len(self.origins)
 
     def split(self, n: int) -> Batch:
-        """Return the lines, split into at least `n` fields; fields that a line lacks are missing."""
+        """Return the lines, split into at least `n` fields; fields that a line lacks are missing.
+
+        n: the minimum number of fields
+        """
         more = n - len(self.columns)
         if more <= 0:
             return self
