@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from volt.stream.reading.shards import open_shard
+from volt.stream.reading.open_shard import open_shard
 from volt.stream.tasks.manifest import Manifest
 from volt.stream.tasks.task import Input, Task
 

@@ -35,7 +35,7 @@ from volt_cli.search import search
 from volt_cli.shard import shard
 from volt_cli.shrink import shrink
 from volt_cli.stream.commands import app as stream
-from volt_cli.translation_sides import translate_input, translate_output
+from volt_cli.translate_input_output import translate_input, translate_output
 from volt_cli.warmup import warmup
 
 LIBRARIES = ("numba", "llvmlite", "numpy", "scipy", "polars")

@@ -52,7 +52,11 @@ REFUSED = {
     "stdout": (["-o", "-"], 2, "-o -: ids are two files, .bin and .idx, but stdout takes only one; name a file"),
     "token": (["-o", "a", "--eos", "</x>"], 2, "eos '</x>' is not a token of the vocabulary; give one of its special"),
     "negative": (["-o", "a", "--bos", "-5"], 2, "bos is -5; give 0 or more"),
-    "too small": (["-o", "a", "--dtype", "u8", "--eos", "300"], 2, "dtype 'u8' allows ids up to 255, but the largest id is 300"),
+    "too small": (
+        ["-o", "a", "--dtype", "u8", "--eos", "300"],
+        2,
+        "dtype 'u8' allows ids up to 255, but the",
+    ),
     "no folder": (["-o", "none/a"], 1, "none/a.idx: cannot be written: no such file or directory"),
     "no place": ([], 2, "Missing option '-o' / '--output'"),
 }

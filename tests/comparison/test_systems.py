@@ -11,7 +11,6 @@ import pytest
 
 from volt.choose.search import search
 from volt.choose.vocabulary_at import vocabulary_at
-from volt.comparison.cost import Cost, measured
 from volt.comparison.libraries import read_file
 from volt.comparison.library_training import train
 from volt.comparison.systems import (
@@ -24,6 +23,7 @@ from volt.comparison.systems import (
     vocabulary_system,
     volt_systems,
 )
+from volt.comparison.time_and_memory import Cost, measured
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError, MissingLibraryError, VocabularyError

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from volt.choose.search import SearchResult, search
 from volt.choose.vocabulary_at import vocabulary_at
-from volt.comparison.size_studies import sample_cuts, token_table
+from volt.comparison.muv_study import sample_cuts, token_table
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.learn.bpe import learn_bpe

@@ -20,7 +20,7 @@ from volt.errors import ConfigError, CorpusError, StreamError, VoltError
 from volt.files.blocks import blocks_of, read_blocks, read_raw
 from volt.files.decompression import decompress, find_decoder
 from volt.files.ranges import file_spans
-from volt.stream.reading.shards import open_shard
+from volt.stream.reading.open_shard import open_shard
 from volt.stream.reading.text_shard import open_text
 from volt.vocabulary import Vocabulary
 

@@ -227,8 +227,8 @@ def search(
 
     candidates: the result of `learn_bpe`, `replay_bpe` or `extend_bpe`; after `extend_bpe`, every size has all tokens
         of the extended vocabulary, at their ids
-    sizes: increasing numbers of tokens, with atoms but without special tokens, to measure in addition to the sizes
-        that rules pick; by default about twenty round ones
+    sizes: sizes to measure besides those that rules pick, in increasing order: numbers of tokens, atoms but not special
+        tokens included; by default about twenty round numbers
     select: the rule (see volt.choose.rules), or a size such as 8000, which is "fixed:8000"
     parameters: parameters of the criteria and the transport; by default `SearchParameters()`
     special: the special tokens of the vocabulary; by default `SpecialTokens()`, or the extended vocabulary's

@@ -22,12 +22,11 @@ from volt.choose.search import SearchResult, readable_cuts, search
 from volt.choose.search import sample_cuts as long_words
 from volt.choose.size_steps import SearchParameters, checked_parameters, default_sizes
 from volt.comparison import Comparison as Comparison
-from volt.comparison.cost import Cost, PhaseLog, Report, measured
 from volt.comparison.libraries import Cutter, ReadFile, read_file
 from volt.comparison.measures import MOST_UNKNOWN, Measures
+from volt.comparison.muv_study import grid_argmax, muv_study, sample_cuts, token_table
 from volt.comparison.result import CutTexts, MeasuredTexts, corpus_facts, made_now, measure_system
 from volt.comparison.result import SystemResult as SystemResult
-from volt.comparison.size_studies import grid_argmax, muv_study, sample_cuts, token_table
 from volt.comparison.systems import (
     DEFAULT_SYSTEMS,
     Spec,
@@ -40,6 +39,7 @@ from volt.comparison.systems import (
     volt_systems,
 )
 from volt.comparison.texts import NamedText, Texts, as_texts, read_both
+from volt.comparison.time_and_memory import Cost, PhaseLog, Report, measured
 from volt.count.word_counts import WordCounts, mix
 from volt.errors import CandidateError
 from volt.learn.bpe import learn_bpe

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.comparison.cost import Cost, measured
 from volt.comparison.measures import Cuts, cuts_of
+from volt.comparison.time_and_memory import Cost, measured
 from volt.errors import VocabularyError, missing
 from volt.files.small_files import read_bytes
 from volt.formats.check import plain_file

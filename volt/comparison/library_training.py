@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from volt.comparison.cost import Cost, measured
+from volt.comparison.time_and_memory import Cost, measured
 from volt.count.word_counts import WordCounts
 from volt.errors import CandidateError, missing
 

@@ -38,7 +38,7 @@ from volt.choose.report import as_data as search_data
 from volt.choose.scaling_law import LanguageModel
 from volt.choose.search import SearchResult, entropy_curve
 from volt.comparison.measures import Cuts, Measures, Text, compared, measure
-from volt.comparison.size_studies import SampleCuts, Study
+from volt.comparison.muv_study import SampleCuts, Study
 from volt.comparison.systems import System
 from volt.comparison.texts import NamedText, are_aligned
 from volt.count.corpus_statistics import text_bytes

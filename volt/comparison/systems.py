@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from volt.choose.search import SearchResult
 from volt.choose.vocabulary_at import vocabulary_at
-from volt.comparison.cost import Cost, measured
 from volt.comparison.libraries import Cutter, Library, ReadFile, of_sentencepiece, of_tokenizers
 from volt.comparison.library_training import SENTENCEPIECE_FILE, TRAINERS, WORDPIECE_FILE, train
 from volt.comparison.measures import Cuts, cuts_of
+from volt.comparison.time_and_memory import Cost, measured
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError

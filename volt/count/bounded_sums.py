@@ -283,7 +283,7 @@ def _retained(tables: Iterator[pl.DataFrame], whole: CountedPart, budget: Budget
 
 
 def approximate_sum(parts: Iterable[CountedPart], *, n_words: int, n_symbols: int | None = None) -> BoundedSum:
-    """Return the approximate sum of about the `n_words` most frequent words.
+    """Add up word counts approximately, keeping about the `n_words` most frequent words.
 
     n_symbols: the maximum number of characters in these words, counting one more for each word's end
     """

@@ -78,7 +78,9 @@ class Position:
             arguments.whole(values.get("n"), "state: steps: n", low=0, kind=StreamError)
             return cls(steps=values)
         if "_snapshot" in values or "dataset_state" in values:
-            raise StreamError("this is the state of a loader; load it there, or take StreamDataset.state_of(state)")
+            raise StreamError(
+                "this is a loader's state: load it into the loader, or take StreamDataset.state_of(state)"
+            )
         if values.get("format") == LINES:
             raise StreamError(f"this is the state of a Stream of lines, not of the steps of a StreamDataset; {_REMEDY}")
         if values.get("version") != VERSION or "checksum" not in values:

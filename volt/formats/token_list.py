@@ -155,7 +155,7 @@ def vocabulary_of(path: Path, rows: Iterable[ListEntry], *, merges: Path | None,
 
 
 def _order(base: Vocabulary, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the base's order of ids, if it has one: ids of unlisted tokens become unused, new tokens come last."""
+    """Return the base's order of ids, if any. Ids of tokens that `names` lacks become unused; new tokens follow."""
     if not base.order or names == base.tokens:
         return base.order
     left = {*listed(base), *base.special.all} - set(base.tokens) | set(names)

@@ -199,7 +199,7 @@ def ranks_met(merges: Merges) -> IntArray:
 
 @releasing
 def fill(pairs: KeyArray, first_ranks: IntArray, lefts: IntArray, rights: IntArray, ranks: IntArray) -> bool:
-    """Enter pairs into a table. Return False if a longer one is needed."""
+    """Enter pairs into a table. Return False if the table is too short."""
     for i in range(len(lefts) - 1, -1, -1):
         if max(lefts[i], rights[i]) < N_FIRST:
             first_ranks[lefts[i] * N_FIRST + rights[i]] = ranks[i]

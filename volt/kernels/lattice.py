@@ -224,7 +224,7 @@ def best_paths(
     """Write the best paths of words. Return the number of paths.
 
     n_paths: the number of paths of each word;  costs, sizes: each path's cost and number of pieces
-    cuts: where the pieces of each path start, the last first
+    cuts: the start of each path's pieces, from last to first
     """
     start = n = at = 0
     for word in range(len(ends)):

@@ -231,7 +231,7 @@ def schema(
     """
     if expand is not None or settings:
         from volt.files.paths import check_readable
-        from volt.stream.config.templates import expanded_file
+        from volt.stream.config.template_rendering import expanded_file
 
         if expand is None or names or as_json:
             raise ConfigError("--set needs --expand, and --expand excludes TRANSFORM and --json; remove these")

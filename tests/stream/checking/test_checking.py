@@ -15,8 +15,8 @@ from volt.errors import StreamError
 from volt.stream import Source, Stream, audit, plan, trace
 from volt.stream.checking.plan import resident, watched
 from volt.stream.reading.distributed_sampler import parts
+from volt.stream.reading.open_shard import open_pair
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.reading.shards import open_pair
 from volt.stream.reading.tables import open_table
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng

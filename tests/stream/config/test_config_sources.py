@@ -11,7 +11,7 @@ from configurations import WMT
 from volt.errors import ConfigError
 from volt.stream.config.configuration import load_config, parse_config, warnings_of
 from volt.stream.mixing.schedule import Schedule
-from volt.stream.reading.shards import probable_pairs
+from volt.stream.reading.open_shard import probable_pairs
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.case import Lower, Title, Upper
 from volt.stream.transforms.choice import Choice, Variant

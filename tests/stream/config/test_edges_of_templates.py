@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from volt.errors import ConfigError
-from volt.stream.config.templates import expanded, parse_template
+from volt.stream.config.template_rendering import expanded, parse_template
 
 
 @pytest.mark.parametrize("kind", ["v", "w"])

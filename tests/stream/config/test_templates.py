@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from volt.errors import ArgumentError, ConfigError
 from volt.stream.config.configuration import load_config, parse_config
-from volt.stream.config.templates import MOST_CHARS, Expanded, expanded, parse_template, read
+from volt.stream.config.template_rendering import MOST_CHARS, Expanded, expanded, parse_template, read
 from volt.stream.running.stream import Stream
 
 TEMPLATE = """\

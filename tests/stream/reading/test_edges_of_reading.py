@@ -11,8 +11,8 @@ import pytest
 from volt.errors import StreamError
 from volt.files.text_checks import LongLineError
 from volt.stream import Source, Stream
+from volt.stream.reading.open_shard import open_pair, open_shard
 from volt.stream.reading.shard import Shard
-from volt.stream.reading.shards import open_pair, open_shard
 from volt.stream.reading.text_shard import lines_of
 
 MARK = b"\xef\xbb\xbf"

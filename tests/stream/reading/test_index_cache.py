@@ -18,7 +18,7 @@ from shard_lines import TEXT, all_lines
 
 from volt.errors import StreamError
 from volt.stream.reading.index_cache import VERSION, cache_size, locked, prune
-from volt.stream.reading.shards import open_shard
+from volt.stream.reading.open_shard import open_shard
 from volt.stream.reading.text_shard import open_text, split_lines
 
 

@@ -20,7 +20,7 @@ from volt.files.indexed_dataset import dtype_of
 from volt.stream import Source, Stream, audit
 from volt.stream.config.configuration import load_config
 from volt.stream.reading.error_policy import ErrorPolicy
-from volt.stream.reading.shards import IdShard, open_id_shard, open_pair
+from volt.stream.reading.open_shard import IdShard, open_id_shard, open_pair
 from volt.stream.tasks.task import look_at
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_batch import Batch

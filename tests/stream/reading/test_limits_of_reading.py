@@ -19,11 +19,11 @@ from streams import numbered, write_lines
 
 from volt.errors import CorpusError, StreamError
 from volt.stream import Source
-from volt.stream.reading import index_cache, segments, shards, tables, text_shard
+from volt.stream.reading import index_cache, segments, tables, text_shard
 from volt.stream.reading.distributed_sampler import BlockRange
+from volt.stream.reading.open_shard import bins_of, open_id_shard, open_shard, probable_pairs, remedy_of
 from volt.stream.reading.open_source import open_source, part_slices
 from volt.stream.reading.shard import shifting_lines
-from volt.stream.reading.shards import bins_of, open_id_shard, open_shard, probable_pairs
 from volt.stream.transforms.column import Column
 
 TEXTS = (b"a\tb\nlonger line\n\xff\n", b"\xef\xbb\xbfab\r\nc", b"a\n\n\tb\xc3\xa9\n", b"", b"\n", b"\r\n\xff\t\xff")
@@ -272,8 +272,8 @@ def test_damaged_shards_name_their_remedy(tmp_path: Path) -> None:
         ("00001.src.zst", other, False), ("0001.src.zst", damaged, False), ("00001.src.xz", damaged, False),
     ):  # fmt: skip
         remedy = f"; make the shards again: volt shard CONFIG -o {tmp_path}"
-        assert shards.remedy_of(str(tmp_path / "t" / name), error) == (remedy if has_remedy else "")
-    assert shards.remedy_of(str(tmp_path / "00001.src.zst"), damaged) == ""
+        assert remedy_of(str(tmp_path / "t" / name), error) == (remedy if has_remedy else "")
+    assert remedy_of(str(tmp_path / "00001.src.zst"), damaged) == ""
 
 
 def test_places_of_lines(tmp_path: Path) -> None:

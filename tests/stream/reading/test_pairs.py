@@ -15,9 +15,9 @@ from streams import write_lines
 from volt.errors import ConfigError, StreamError
 from volt.stream.reading.distributed_sampler import BlockRange
 from volt.stream.reading.error_policy import ErrorPolicy
+from volt.stream.reading.open_shard import PairShard, open_pair, probable_pairs
 from volt.stream.reading.open_source import open_source
 from volt.stream.reading.shard import shifting_lines
-from volt.stream.reading.shards import PairShard, open_pair, probable_pairs
 from volt.stream.reading.source_definition import Source
 from volt.stream.running.block_computation import Address, compute_block
 

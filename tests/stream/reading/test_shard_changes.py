@@ -12,7 +12,7 @@ from shard_lines import PACKERS, TEXT, all_lines, read_lines
 
 from volt.errors import StreamError
 from volt.files.blocks import read_raw
-from volt.stream.reading.shards import open_shard
+from volt.stream.reading.open_shard import open_shard
 from volt.stream.reading.text_shard import TextShard, open_text, split_lines
 
 

@@ -15,7 +15,7 @@ from shard_lines import LINES, PACKERS, TEXT, all_lines, column_lines, read_line
 from streams import deadline, write_lines
 
 from volt.errors import StreamError
-from volt.stream.reading.shards import open_pair, open_shard
+from volt.stream.reading.open_shard import open_pair, open_shard
 from volt.stream.reading.text_shard import lines_of, split_lines
 
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from volt.errors import ConfigError, StreamError
+from volt.stream.reading.open_shard import open_shard
 from volt.stream.reading.shard import Shard, shifting_lines
-from volt.stream.reading.shards import open_shard
 from volt.stream.reading.tables import open_table
 from volt.stream.transforms.column import Column
 

@@ -55,7 +55,7 @@ def original(pattern: str) -> str:
 
 
 def understood(pattern: str) -> str:
-    r"""Rewrite a pattern for Oniguruma in the grammar of volt.text.patterns.
+    r"""Translate a pattern of Oniguruma into the grammar of volt.text.patterns.
 
     >>> understood(r"(?i)a$|\w{2}+|(?>\p{N}{1,3})")
     '(?i:a(?=\\n|\\z)|(?:[\\w²³¹¼½¾&&[^\\u200C\\u200D]]{2})+|\\p{N}{1,3}+)'

@@ -193,7 +193,7 @@ def can_be_special(token: str) -> bool:
 
 
 def can_have_role(token: str) -> bool:
-    """Check whether a token with a role may have this spelling: a lone character could be text."""
+    """Check whether a token with a role may have this spelling. A single character may not: it could be text."""
     return len(token) > 1 and can_be_special(token)
 
 

@@ -179,7 +179,7 @@ def vocabulary_of(model: Any) -> Vocabulary:
     joins = _joins(rows)
     if joins.clash:
         what = f"for their scores, sentencepiece joins the left of the pieces {joins.clash[0]!r} and {joins.clash[1]!r}"
-        raise VocabularyError(f"{what} first, which no order of merges does; train a model with a score for each piece")
+        raise VocabularyError(f"{what} first, but no list of merges can; train a model without equal scores")
     marker, cut, differences = _words(model, list(map("".join, joins.merges)))
     special = _special(model)
     normalizer, notes = _normalizer(model)

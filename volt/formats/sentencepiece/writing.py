@@ -108,7 +108,9 @@ def check_scheme(vocabulary: Vocabulary) -> None:
 
 
 def model_rows(vocabulary: Vocabulary) -> Iterator[tuple[str, float, int]]:
-    """Yield piece, score and type by id, then those of additional pieces: an unknown token if none, and scaffolding.
+    """Yield the piece, score and type of each id, then of the pieces without an id.
+
+    These are the unknown token, if the vocabulary lacks one, and the intermediate tokens that merges need.
 
     >>> list(model_rows(Vocabulary(merges=(("▁", "l"),), tokens=("▁", "l", "▁l"), marker="prefix")))[-1]
     ('▁l', -0.0, 1)
@@ -137,7 +139,7 @@ def spelled(piece: str, vocabulary: Vocabulary) -> str:
 
 
 def _filler(number: int, vocabulary: Vocabulary, name: str = "unused") -> str:
-    """Return a placeholder whose spelling no piece has."""
+    """Return a placeholder that is not spelled like any piece."""
     names = (f"<{name}_{number}{'_' * n}>" for n in count())
     return next(name for name in names if name not in vocabulary.ids)
 

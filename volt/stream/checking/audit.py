@@ -17,8 +17,8 @@ from volt.files.indexed_dataset import IDX, open_ids
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.mixing.schedule import UNIT, shares_of
 from volt.stream.reading.distributed_sampler import BlockRange, parts
+from volt.stream.reading.open_shard import are_ids
 from volt.stream.reading.open_source import OpenSource, line_order, part_slices, read_part
-from volt.stream.reading.shards import are_ids
 from volt.stream.reading.text_shard import split_lines
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.line_batch import Batch

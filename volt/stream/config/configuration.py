@@ -25,11 +25,11 @@ from volt.stream.config.batches import Batches, batches_of
 from volt.stream.config.problems import Notes
 from volt.stream.config.sources import Sources, sampling_of, sources_by_pattern
 from volt.stream.config.tasks import LANGUAGES, NAMES, Tasks, defaults_of, selected
-from volt.stream.config.templates import parse_template, read
+from volt.stream.config.template_rendering import parse_template, read
 from volt.stream.config.yaml_document import Document
 from volt.stream.mixing.mixture import Mixture, Sampling
 from volt.stream.reading.error_policy import ErrorPolicy, check_quarantine
-from volt.stream.reading.shards import probable_pairs
+from volt.stream.reading.open_shard import probable_pairs
 from volt.stream.reading.source_definition import Source
 from volt.stream.tasks.task import Split, Task
 from volt.stream.transforms.transform import LoadedFiles

@@ -21,7 +21,7 @@ from volt.errors import ConfigError, shown_path
 from volt.files.paths import exists, expand_user
 from volt.stream.config.problems import Notes, near
 from volt.stream.config.pydantic_models import Model
-from volt.stream.config.templates import parse_template
+from volt.stream.config.template_rendering import parse_template
 from volt.stream.config.yaml_document import Place
 from volt.stream.tasks.task import SIDES
 from volt.urls import url_of

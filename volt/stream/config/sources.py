@@ -20,7 +20,7 @@ from volt.stream.config.problems import Notes, near
 from volt.stream.config.yaml_document import Place
 from volt.stream.mixing.mixture import Sampling, shares
 from volt.stream.mixing.schedule import Schedule, Weight
-from volt.stream.reading.shards import bin_of, open_shard
+from volt.stream.reading.open_shard import bin_of, open_shard
 from volt.stream.reading.source_definition import Checks, Source
 from volt.stream.transforms.ordering import check_order
 from volt.stream.transforms.registry import TRANSFORMS

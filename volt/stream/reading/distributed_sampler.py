@@ -169,7 +169,7 @@ def _between(spans: Iterable[Span], low: int, high: int) -> Iterator[Span]:
 
 
 def _dealt(begun: tuple[BlockRange, ...], number: int, world: int) -> Iterator[BlockRange]:
-    """Yield a share of the outputs of begun parts: every `world`-th output, or whole parts if many have begun."""
+    """Yield one rank's share of the parts that are partly read: whole parts if there are many, else their outputs."""
     n_whole = -(-max(0, len(begun) - _MOST_SHARED) // world) * world
     for place, part in enumerate(begun):
         if place >= n_whole and len(part.picks) <= _MOST_PICKS:

@@ -17,9 +17,9 @@ from volt.errors import CorpusError, StreamError
 from volt.files.paths import expand
 from volt.stream.reading.distributed_sampler import BlockRange, EpochLayout, Slice, permutation, read_order
 from volt.stream.reading.error_policy import ErrorPolicy, Fault
+from volt.stream.reading.open_shard import bin_of, bins_of, open_pair, open_shard, remedy_of
 from volt.stream.reading.segments import Stamp, stamp_of
 from volt.stream.reading.shard import Shard
-from volt.stream.reading.shards import bin_of, bins_of, open_pair, open_shard, remedy_of
 from volt.stream.reading.source_definition import Source
 from volt.stream.transforms.line_batch import Batch, joined
 from volt.stream.transforms.ordering import check_order

@@ -20,9 +20,9 @@ from volt.files.paths import expand, stands_for_several
 from volt.files.text_checks import BYTE_ORDER_MARK
 from volt.files.threads import prefetch
 from volt.stream.mixing.schedule import Schedule
+from volt.stream.reading.open_shard import are_ids
 from volt.stream.reading.segments import Stamp, stamp_of
 from volt.stream.reading.shard import check_is_file
-from volt.stream.reading.shards import are_ids
 from volt.stream.reading.text_shard import LineCutter, TextScan
 from volt.stream.transforms.transform import Transform
 from volt.urls import url_of

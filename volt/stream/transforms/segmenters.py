@@ -30,8 +30,8 @@ _N_CODES = 0x110000
 class PieceTrie:
     """A trie of pieces; its edges are characters.
 
-    symbol_of: (n_codes,) int32, code point → symbol, or −1 − code if no piece contains it
-    steps: (state, symbol) → next state − 1; the first state is 0
+    symbol_of: (n_codes,) int32, code point → symbol, or `-1 - code_point` if no piece contains the character
+    steps: (state, symbol) → the next state minus 1; state 0 is the root
     pieces: (n_states,) int32, the number of the piece that ends at each state, or −1
     """
 

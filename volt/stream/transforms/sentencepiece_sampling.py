@@ -51,7 +51,7 @@ class PieceFormat:
         self.bytes = [ids[f"<0x{byte:02X}>"] for byte in range(256 * byte_fallback)]
 
     def column(self, numbers: Ints, ends: Longs, form: Form) -> Column:
-        """Return lines of pieces or ids. The number −1 − code is an unknown character; a run of them is one piece."""
+        """Return lines of pieces or ids. A number below 0 is an unknown character; a run of these is one piece."""
         from volt.encode.batch_encoder import expanded
 
         n = len(self.starts) - 1

@@ -54,7 +54,7 @@ class MorfessorEmTaboo(Segmenting):
 
 @dataclass(frozen=True, slots=True)
 class MorfessorEmTabooReordered(MorfessorEmTaboo):
-    """Split source and target, with the same words in possibly different orders, into pieces that they do not share.
+    """Split a source and a target with the same words, in any order, so that they share no pieces.
 
     Equal words of both sides get the same draw. Put this after `reorder`; see `morfessor_em_taboo`.
     """

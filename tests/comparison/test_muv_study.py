@@ -11,9 +11,9 @@ import pytest
 
 from volt.choose.search import search
 from volt.choose.size_steps import SearchParameters, size_steps
-from volt.comparison import size_studies
-from volt.comparison.cost import Cost
-from volt.comparison.size_studies import GRID, grid_argmax
+from volt.comparison import muv_study as module
+from volt.comparison.muv_study import GRID, grid_argmax
+from volt.comparison.time_and_memory import Cost
 from volt.count.word_counts import WordCounts
 from volt.learn.bpe import learn_bpe
 
@@ -23,7 +23,7 @@ WORDS = {stem + end: 1 + (7 * i + 5 * j) % 23 for i, stem in enumerate(STEMS) fo
 SIZES = range(30, 110, 10)
 
 muv_study = partial(
-    size_studies.muv_study, parameters=SearchParameters(), volt_cost=Cost(2.0, 30.0), sweep_cost=Cost(1.0, None)
+    module.muv_study, parameters=SearchParameters(), volt_cost=Cost(2.0, 30.0), sweep_cost=Cost(1.0, None)
 )
 
 

@@ -18,7 +18,7 @@ from volt.choose.exact_curve import EntropyCurve, muv_search
 from volt.choose.search import SearchResult
 from volt.choose.size_steps import SearchParameters, size_steps
 from volt.choose.vocabulary_at import counts_of_kept, vocabulary_of
-from volt.comparison.cost import Cost
+from volt.comparison.time_and_memory import Cost
 from volt.encode.encoder import Encoder
 from volt.learn.candidates import Candidates
 from volt.text.atoms import PREFIX, SUFFIX
