@@ -111,7 +111,8 @@ class Source:
     paths: files (.tsv or text, plain or compressed; NAME.bin or NAME for indexed ids), folders, globs.
     weight: the weight in the mixture, a number or a `Schedule`.
     transforms: the transforms applied to each block, in this order.
-    block_lines: the maximum number of lines in a block. block_bytes: the limit of the average size of blocks.
+    block_lines: the maximum number of lines in a block.
+    block_bytes: the limit of the average size of blocks, in bytes.
     split_lines: lines per piece, the unit that an epoch permutes; None keeps files whole.
     shuffle: "lines" permutes the lines of a block before its transforms; "outputs" permutes after them, for transforms
         that join consecutive lines; "none" reads the files in order.
