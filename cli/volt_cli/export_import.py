@@ -73,7 +73,7 @@ class CheckOptions(Reading):
             raise ConfigError(f"--check: no library can split text with {format} alone; remove --check")
 
     def lines(self, vocabulary: Vocabulary) -> list[str]:
-        """Return the lines of TEXT; default: lines of the vocabulary's tokens."""
+        """Return the lines of TEXT or, without TEXT, lines made of the vocabulary's tokens."""
         from volt.formats.check import probe_lines
 
         if not self.text:
@@ -118,7 +118,7 @@ class NamedTokens:
     pad: Annotated[str | None, option(_METAVAR, "The padding token.")] = None
 
     def ids(self) -> dict[str, dict[str, int | None]]:
-        """Return the arguments of volt.read_vocabulary."""
+        """Return the named tokens and their ids, as arguments of `volt.read_vocabulary`."""
         result: dict[str, dict[str, int | None]] = {}
         for name, value in vars(self).items():
             for token, number in map(token_and_id, [value] if isinstance(value, str) else value or ()):

@@ -57,7 +57,7 @@ def check_place(place: Path) -> None:
 def check_places(
     outputs: Iterable[str | Path | None], inputs: Iterable[str | Path | None] = (), *, model: Path | None = None
 ) -> None:
-    """Raise ConfigError if an output is an input, a file of the model, or another output. "-" is stdout or stdin."""
+    """Raise ConfigError if an output is also an input, a file of the model, or another output."""
     from volt.files.atomic import STDOUT, check_distinct
     from volt.formats.registry import files_read
 
@@ -71,7 +71,7 @@ def check_outputs(
     outputs: Mapping[str, Path | None], inputs: Iterable[str | Path | None] = (), *, model: Path | None = None,
     json: bool = False,
 ) -> None:  # fmt: skip
-    """Raise ConfigError if an output cannot be written, or is an input or another output. outputs: option → place"""
+    """Raise ConfigError for outputs that collide (see `check_places`) or cannot be written. outputs: option → place"""
     check_one_for_stdout(json=json, **{name: is_stdout(place) for name, place in outputs.items()})
     check_places(outputs.values(), inputs, model=model)
     for place in filter(None, outputs.values()):
@@ -124,7 +124,7 @@ def count_text(files: list[str], phases: Phases, **options: Any) -> WordCounts:
 
 
 def report_console(*places: Path | None) -> Console:
-    """Return the console for a report: stderr if a place is stdout."""
+    """Return the console for a report: stderr if stdout is one of the places for data, otherwise stdout."""
     return messages() if any(map(is_stdout, places)) else output()
 
 
@@ -156,7 +156,7 @@ def read_lines(files: list[str], **reading: Any) -> Iterator[list[str]]:
 
 
 def waiting_for(place: str | Path) -> Wait:
-    """Return a function that waits for input, until the reader of stdout ends."""
+    """Return a function that waits for input. If data goes to stdout, the wait ends when stdout's reader does."""
     from volt.files.blocks import is_ready
 
     try:
@@ -189,7 +189,8 @@ def load_model(
 ) -> Vocabulary:
     """Load a vocabulary of any format; report on stderr what the file lacks.
 
-    texts: the other inputs, to check for stdin.  pattern: the pattern that splits text, if the file has none
+    texts: the text inputs; stdin cannot be both a text and the vocabulary
+    pattern: the pattern that splits text, if the file contains no pattern
     option: the option that names the file
     """
     if str(path) == "-" and "-" in texts:

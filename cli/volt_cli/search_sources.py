@@ -80,7 +80,7 @@ class NamedSourceOptions:
 
     @property
     def jobs(self) -> tuple[Job, ...]:
-        """The additional compiled loops that parity needs."""
+        """The additional jobs of `prepare_kernels` that parity needs."""
         return ("parity", "replay") if self.parity else ()
 
     def learner(
@@ -103,7 +103,7 @@ class NamedSourceOptions:
         return partial(learn_bpe, counts, coverage=learning.coverage, marker=marker, min_pair_count=least)
 
     def warn(self, sources: Iterable[Iterable[str]]) -> None:
-        """Warn of options that may mislead. sources: the files of each source that has no column"""
+        """Warn of options that may mislead. sources: the files of each source for which no column was named"""
         from volt.count.column_texts import first_columns
 
         for files in sources:
@@ -135,7 +135,7 @@ def outputs_of(names: Iterable[str], folder: Path | None) -> dict[str, Path]:
 
 
 def first_to_make(folder: Path) -> Path:
-    """Return the outermost missing folder, whose creation can fail."""
+    """Return the outermost folder that is missing, which is created first."""
     while not folder.parent.exists():
         folder = folder.parent
     return folder

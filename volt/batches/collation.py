@@ -255,7 +255,7 @@ def _laid_out(
     samples: Samples, name: str, rows: Longs, places: Longs, shape: tuple[int, int], *, pad: int, kind: np.dtype[Any],
     eos: int | None = None, positions: Longs = _NO_POSITIONS,
 ) -> _Side:  # fmt: skip
-    """Return arrays with samples at their places. Raises StreamError if one does not end in `eos`."""
+    """Return arrays with samples at their places. Raises StreamError if a sample does not end in `eos`."""
     from volt.kernels.batching import put_rows
 
     encoded: Encoded = samples[name]
