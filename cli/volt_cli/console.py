@@ -153,7 +153,7 @@ def loading() -> Iterator[None]:
 
 
 def prepare_kernels(phases: Phases, *jobs: Job) -> None:
-    """Load the compiled loops that jobs such as "encode" need; print a message if some must be compiled first."""
+    """Load the compiled loops that jobs such as "encode" need, after a message if some must be compiled."""
     with loading():
         from volt.kernels.warmup import compile_kernels, compile_loop, helping, missing, seconds_for
 

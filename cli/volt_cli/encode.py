@@ -114,5 +114,4 @@ def _inputs(paths: list[str], out: str, *, quiet: bool) -> list[str]:
 
 
 def is_folder(out: str) -> bool:
-    """Check whether `out` is a folder, in which each input file has its own output."""
     return out.endswith(os.sep) or os.path.isdir(out)

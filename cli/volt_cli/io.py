@@ -116,7 +116,6 @@ def save(vocabulary: Vocabulary, place: Path) -> None:
 
 
 def count_text(files: list[str], phases: Phases, **options: Any) -> WordCounts:
-    """Count the words of files, with a progress bar. options: arguments of `count_words`"""
     from volt.count.corpus import count_words
 
     with phases.phase("count", unit="B") as advance:
@@ -124,7 +123,7 @@ def count_text(files: list[str], phases: Phases, **options: Any) -> WordCounts:
 
 
 def report_console(*places: Path | None) -> Console:
-    """Return the console for a report: stderr if stdout is one of the places for data, otherwise stdout."""
+    """Return the console for a report: stderr if data goes to stdout, otherwise stdout."""
     return messages() if any(map(is_stdout, places)) else output()
 
 
@@ -142,7 +141,6 @@ BLOCK_SIZE = 1 << 20  # maximum bytes of text that is decoded at once
 
 
 def text_blocks(files: list[str], *, errors: Errors, max_line: int | None, wait: Wait | None = None) -> Iterator[Block]:
-    """Yield blocks of lines. max_line, wait: as in `read_blocks`"""
     from volt.files.blocks import read_blocks
 
     for path in files:
@@ -171,7 +169,6 @@ def is_conversation(paths: Sequence[str], place: str | Path) -> bool:
 
 
 def open_output(place: Path) -> AbstractContextManager[BinaryIO]:
-    """Return a file that appears when it is complete, or stdout."""
     from volt.files.atomic import write_atomic
 
     return nullcontext(sys.stdout.buffer) if is_stdout(place) else write_atomic(place)
@@ -205,7 +202,6 @@ def load_model(
 
 
 def say_losses(path: Path, vocabulary: Vocabulary) -> None:
-    """Print what a file of another library lacks, one note per line."""
     for loss in vocabulary.provenance.get("lost", ()):
         say(f"note: {name_of(path) or path}: {loss}")
 

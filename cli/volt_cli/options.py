@@ -240,7 +240,6 @@ class Reading:
 
     @property
     def limits(self) -> dict[str, Any]:
-        """The options, as arguments of functions that read text."""
         return {"errors": self.encoding_errors, "max_line": self.max_line}
 
 
@@ -359,7 +358,6 @@ class CandidateOptions:
 
     @property
     def file(self) -> str | None:
-        """The file of merges, or None if merges are learned."""
         return None if not self.candidates or is_number(self.candidates) else self.candidates
 
     @property

@@ -261,7 +261,6 @@ def _report_each(
 
 
 def parse_sizes(text: str) -> range | None:
-    """Parse START:STOP:STEP, STOP included; None for an empty text."""
     if not text:
         return None
     parts = text.split(":")

@@ -148,7 +148,7 @@ class ByPacks:
         self, samples: Samples, *, world: int, seed: int = 0, window: int = 0, n_old: int = 0, is_last: bool = True,
         pad_to_multiple: int = 1,
     ) -> WindowPlan:  # fmt: skip
-        """Return the steps of a window. Unless it is the last, all steps are full, and the emptiest packs are left over."""
+        """Return the steps of a window. Unless it is the last, all steps are full; the emptiest packs are left over."""
         lengths, rows = samples.lengths[:, 0], self.rows * self.length
         packs = pack(lengths, self.length, on_long="report", shuffle=self.shuffle, seed=seed, window=window)
         chosen = np.arange(len(packs)) if is_last else self._fullest(packs, world, n_old)

@@ -136,7 +136,7 @@ class Windows:
     # reading
 
     def _epoch(self) -> Iterator[StreamBatch]:
-        """Yield an epoch. For several sources, it is a virtual epoch or, if the stream ends, all lines."""
+        """Yield an epoch; for several sources, a virtual epoch or, if the stream ends, all lines."""
         if len(self.stream.sources) > 1:
             yield from self.stream.batches(limit=self.stream.epoch_lines)
             return

@@ -202,7 +202,6 @@ def to_torch(collated: Any) -> Any:
 
 
 def _sides(names: Sequence[str]) -> tuple[str, str]:
-    """Return the names of source and target, which are equal for a language model."""
     if not 1 <= len(names) <= 2:
         message = f"samples of {', '.join(names) or 'no field'}"
         raise ConfigError(f"{message}: a batch has a source and a target, or one field; name these in SampleFormat")

@@ -75,7 +75,7 @@ class Numbering:
 
     @cached_property
     def _table(self) -> tuple[Types, NDArray[np.int32]]:
-        """The hash table of pieces, and the id of each entry, followed by the id of unknown pieces: `unk` or -1."""
+        """The hash table of pieces, and their ids, followed by the id of unknown pieces: `unk` or -1."""
         from volt.kernels.word_types import Types, find_words
 
         ids = [number for piece, number in self.ids.items() if piece and " " not in piece]

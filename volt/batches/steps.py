@@ -281,7 +281,6 @@ class Steps:
         return self._window
 
     def _take(self) -> Window | None:
-        """Return the next window; start reading the window after it in a thread."""
         self._resume()
         following = partial(self._windows.after, first=self._first)
         window = following(self._window) if self._next is None else self._awaited(self._next)

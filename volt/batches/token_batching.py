@@ -266,7 +266,6 @@ def _longest(lengths: Longs) -> Longs:
 
 
 def _by_length(lengths: Longs, longest: Longs, order: Longs, noise: float, place: tuple[int, ...]) -> Longs:
-    """Sort rows by their longest side, ties as in the module's docstring; with noise, by blurred length."""
     if noise:
         drawn = LineRng.of("batches", "noise", *place).uniform(order)
         return order[np.argsort(longest * (1 + noise * (2 * drawn - 1)), kind="stable")]

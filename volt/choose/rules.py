@@ -96,7 +96,7 @@ class ExactCurve:
         return self._largest(MEDIAN_COUNT, MEDIAN_SHARE, self._types(1), f"half of the {self._kind}s in use")
 
     def f95(self) -> RuleReading:
-        """Return the largest size at which 95 % of tokens occur 100 times, or else the closest size (Gowda & May 2020)."""
+        """Return the largest size at which 95 % of tokens occur at least 100 times, or else the closest size."""
         n_types = self.curve.sizes - self._first
         return self._largest(F95_COUNT, F95_SHARE, n_types, f"95 % of the {self._kind}s", closest=True)
 

@@ -299,7 +299,6 @@ def _translated(sides: Sides, step: _Step) -> Floats:
 
 
 def _is_done(sides: Sides, step: _Step, *, threshold: float) -> bool:
-    """Check whether the solution lies within threshold, or rounding allows no more progress."""
     contraction = sides[0].tau * sides[1].tau
     rate = contraction if contraction < 1 else min(step.rate, 1.0)
     near = step.change * sides[1].tau <= threshold * (1 - rate)

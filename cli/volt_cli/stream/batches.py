@@ -93,7 +93,7 @@ class BatchReport:
 
 @dataclass(frozen=True, slots=True)
 class BatchRow:
-    """A table row, or labelled text if the terminal is too narrow for the table. last: the highest step, for the width"""
+    """A table row, or labelled text on a narrow terminal. last: the highest step number, for the width"""
 
     at: Paced
     last: int
@@ -269,7 +269,6 @@ class _Run:
         self._rows = list[Paced]()
 
     def go(self, phases: Phases) -> BatchReport:
-        """Run the requested number of steps, or until the steps end or a signal arrives."""
         with phases.phase("run steps", total=self._n, unit="steps") as advance:
             try:
                 for number in range(1, self._n + 1):
@@ -282,7 +281,6 @@ class _Run:
         return self._report()
 
     def _step(self, number: int) -> bool:
-        """Run a step, and show its row; return False at the end of the steps."""
         with self._signals.computing():
             if next(self._batches, None) is None:
                 self._read = self._steps.stream.summary()

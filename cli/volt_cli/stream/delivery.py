@@ -71,7 +71,6 @@ def check_kept(
 
 
 def check_files(content: str, **paths: Path | None) -> None:
-    """Raise ConfigError if a file cannot be written. content: what goes to stdout"""
     for name, path in paths.items():
         if is_stdout(path):
             raise ConfigError(f"--{name} {path}: stdout is for {content}; name a file")
@@ -224,7 +223,7 @@ class Signals:
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """Interrupt the block, by KeyboardInterrupt or Ended, at a request to stop; after such a request, skip the block."""
+        """Let a request to stop, even an earlier one, interrupt the block by KeyboardInterrupt or Ended."""
         self._computing = True
         try:
             if self.stop:
@@ -250,7 +249,6 @@ class Signals:
             os.close(self._ring)
 
     def drain(self) -> None:
-        """Empty the pipe through which signals wake `poll`."""
         with suppress(BlockingIOError):
             os.read(self.wake, 512)
 
@@ -316,7 +314,6 @@ class Outlet:
             return 0
 
     def _attend(self, seconds: float, *, writing: bool = False) -> bool:
-        """Handle signals, listeners and the timer; return whether the descriptor is writable."""
         if writing:
             self._poll.register(self._out, select.POLLOUT)
         ready = dict(self._poll.poll(seconds * 1000))

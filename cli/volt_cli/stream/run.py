@@ -103,7 +103,6 @@ class StateOptions:
 
     @property
     def source(self) -> Path | None:
-        """The state to continue from, if there is one."""
         return self.state if self.resume and self.state is not None and exists(self.state) else self.from_state
 
 
@@ -239,7 +238,6 @@ class _Run:
         self.outlet = Outlet(self.out, self.signals, listen=listen, every=self._attend)
 
     def go(self, *, limit: int | None, log_every: int | None) -> int:
-        """Write lines until the limit, the end of the stream or a signal; return the exit status."""
         self.signals.running = True
         try:
             self._write(blocks_and_places(self.stream, limit=limit, every=log_every))
