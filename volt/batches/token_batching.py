@@ -156,7 +156,7 @@ def token_batches(
     """Return batches whose number of rows × padded width is at most `max_tokens`. The module explains the stages.
 
     lengths: (n,) or (n, sides), the number of tokens of each side; the length of a row is that of its longest side
-    max_tokens: maximum number of rows × padded width of a batch
+    max_tokens: upper limit of rows × padded width of a batch
     max_sentences: maximum number of rows of a batch
     multiple: the number of rows of a batch is a multiple of this, if that many fit
     pad_to_multiple: widths are rounded up to a multiple of this
