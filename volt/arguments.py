@@ -63,8 +63,8 @@ def refusal(value: object, name: str, remedy: str) -> ArgumentError:
 def instance(value: Any, kind: type[T], name: str, *, call: str = "{}", remedy: str = "") -> T:
     """Return the value if its type is `kind`; otherwise raise an error with an expression that converts it.
 
-    call: the call that the argument belongs to, with {} for the argument
-    remedy: the advice if no expression converts the value; by default, how to make a `kind`
+    call: the call to suggest in the error, with {} in place of the argument
+    remedy: the advice if no expression converts the value; by default, how to make a value of type `kind`
 
     >>> class WordCounts: pass
     >>> class Candidates: pass
@@ -148,7 +148,7 @@ def number(value: Any, name: str) -> float:
 
 
 def text(value: Any, name: str, *, remedy: str = "give a str") -> str:
-    """Return a text. remedy: the advice for other values, except bytes, for which it is to decode them
+    """Return a text. remedy: the advice for other values; for bytes, the advice is always to decode them
 
     >>> text(b"low", "line", remedy="give one line")
     Traceback (most recent call last):
@@ -291,7 +291,7 @@ def _shown(value: object) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return the first 40 characters of a text in one line.
+    """Return a text in one line, cut to 40 characters.
 
     >>> shortened("a" * 100)
     'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'

@@ -42,7 +42,7 @@ LIBRARIES = ("numba", "llvmlite", "numpy", "scipy", "polars")
 
 
 def described() -> str:
-    """Return the versions for a bug report."""
+    """Return versions (VOLT, Python, libraries) and the processor, for a bug report."""
     import volt
 
     python = f"{platform.python_implementation()} {platform.python_version()}, {platform.system()} {platform.machine()}"

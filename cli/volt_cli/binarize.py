@@ -59,7 +59,7 @@ def binarize(
     """Encode text into indexed ids, the .bin and .idx of fairseq and Megatron.
 
     Each line becomes a sentence of ids followed by eos; an empty line is eos alone, so the lines of a translation stay
-    aligned. Several files are joined into one pair; if the output is a folder, each file has its own pair.
+    aligned. All input files are written to one such pair; if the output is a folder, each input file has its own pair.
     """
     with loading():
         from volt.encode.binarize import binarize, binarize_each

@@ -1,4 +1,4 @@
-"""Set up the help of commands: `-h`, flags without a type, two examples. Tests run the examples in this order."""
+"""Set up the help of commands: `-h`, flags without a type, two examples. Tests run EXAMPLES from top to bottom."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def group(name: str, help: str, *, add_completion: bool = False) -> typer.Typer:
 
 
 def add(app: typer.Typer, name: str, function: Callable[..., None], *, within: str = "") -> None:
-    """Add a function as a command; its docstring is the help. within: the group's name"""
+    """Add a function as a command, with its docstring as help. within: the command's group, such as stream"""
     help = "\n\n".join(" ".join(text.split()) for text in (inspect.getdoc(function) or "").split("\n\n"))
     app.command(name, cls=Command, help=help, epilog=epilog(f"{within} {name}".strip()))(expanded(function))
 

@@ -138,7 +138,7 @@ def _row(bar: Progress, name: str, total: float | None, unit: str) -> Iterator[C
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Import libraries without garbage collection and without threads of numpy (experiments/bench/startup.py)."""
+    """Speed up imports in the block: no garbage collection, no threads of numpy (see experiments/bench/startup.py)."""
     threads, collects = os.environ.get(_BLAS_THREADS), gc.isenabled()
     os.environ[_BLAS_THREADS] = threads or "1"
     gc.disable()
@@ -153,7 +153,7 @@ def loading() -> Iterator[None]:
 
 
 def prepare_kernels(phases: Phases, *jobs: Job) -> None:
-    """Load the compiled loops of jobs; print a message if loops must be compiled first."""
+    """Load the compiled loops that jobs such as "encode" need, after a message if some must be compiled."""
     with loading():
         from volt.kernels.warmup import compile_kernels, compile_loop, helping, missing, seconds_for
 

@@ -61,7 +61,7 @@ def _from_pieces(vocabulary: Vocabulary, files: list[str], *, separator: str, **
 
 
 def marked(pieces: list[str], separator: str, *, whole: Collection[str] = ()) -> list[str]:
-    """Convert subword-nmt's pieces to VOLT's. whole: pieces after which "</w>" is a separate piece
+    """Convert subword-nmt's pieces to VOLT's. whole: special and byte tokens; "</w>" follows them as a separate piece
 
     >>> marked(["lo@@", "w", "<url>"], "@@", whole=["<url>"])
     ['lo', 'w</w>', '<url>', '</w>']

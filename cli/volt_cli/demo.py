@@ -16,7 +16,7 @@ def demo(
     ] = None,
     select: Select = "balanced",
 ) -> None:
-    """Search for the vocabulary of a text that ships with Python, its documentation."""
+    """Search for the vocabulary of the documentation that ships with Python."""
     from pydoc_data.topics import topics
 
     from volt.choose import report

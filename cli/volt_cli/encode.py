@@ -99,7 +99,7 @@ def encode(
 
 
 def _inputs(paths: list[str], out: str, *, quiet: bool) -> list[str]:
-    """Return the paths without files that earlier runs wrote into the folder `out`."""
+    """Return the paths except those of files that earlier runs wrote into the folder `out`."""
     from volt.encode.files import without_outputs
 
     if is_stdout(out) or not is_folder(out):
@@ -114,5 +114,4 @@ def _inputs(paths: list[str], out: str, *, quiet: bool) -> list[str]:
 
 
 def is_folder(out: str) -> bool:
-    """Check whether `out` is a folder, for one output per input file."""
     return out.endswith(os.sep) or os.path.isdir(out)

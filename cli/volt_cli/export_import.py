@@ -73,7 +73,7 @@ class CheckOptions(Reading):
             raise ConfigError(f"--check: no library can split text with {format} alone; remove --check")
 
     def lines(self, vocabulary: Vocabulary) -> list[str]:
-        """Return the lines of TEXT; default: lines of the vocabulary's tokens."""
+        """Return the lines of TEXT or, without TEXT, lines made of the vocabulary's tokens."""
         from volt.formats.check import probe_lines
 
         if not self.text:
@@ -82,7 +82,6 @@ class CheckOptions(Reading):
 
 
 def print_agreement(agreement: Agreement, out: Path) -> None:
-    """Print on how many lines two encoders agree. Raises typer.Exit(1) if they differ."""
     result = f"{agreement.library}: {agreement.n_equal_pieces:,} of {agreement.n_lines:,} lines have equal pieces"
     if agreement.n_equal_ids is not None:
         result += f", {agreement.n_equal_ids:,} equal ids"
@@ -118,7 +117,6 @@ class NamedTokens:
     pad: Annotated[str | None, option(_METAVAR, "The padding token.")] = None
 
     def ids(self) -> dict[str, dict[str, int | None]]:
-        """Return the arguments of volt.read_vocabulary."""
         result: dict[str, dict[str, int | None]] = {}
         for name, value in vars(self).items():
             for token, number in map(token_and_id, [value] if isinstance(value, str) else value or ()):

@@ -82,7 +82,7 @@ def _data(model: Path, vocabulary: Vocabulary, line: str, n: int) -> dict[str, A
 
 
 def _readable(token: str) -> str:
-    """Return a token of bytes as text, long runs of a character as its count.
+    """Return a token of bytes as readable text; a long run of a character becomes the character and a count.
 
     >>> print(_readable("ĠlowÃ"), _readable("Ġ" * 81 + "x"))
     ␣low<0xC3> ␣×81x

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def end_imports_in_silence() -> None:
-    """Let Ctrl-C end the process silently, unless it is ignored."""
+    """Let Ctrl-C end the process silently, unless the process ignores SIGINT."""
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _signal.signal(_signal.SIGINT, end_in_silence)
 

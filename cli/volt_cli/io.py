@@ -57,7 +57,7 @@ def check_place(place: Path) -> None:
 def check_places(
     outputs: Iterable[str | Path | None], inputs: Iterable[str | Path | None] = (), *, model: Path | None = None
 ) -> None:
-    """Raise ConfigError if an output is an input, a file of the model, or another output. "-" is stdout or stdin."""
+    """Raise ConfigError if an output is also an input, a file of the model, or another output."""
     from volt.files.atomic import STDOUT, check_distinct
     from volt.formats.registry import files_read
 
@@ -71,7 +71,7 @@ def check_outputs(
     outputs: Mapping[str, Path | None], inputs: Iterable[str | Path | None] = (), *, model: Path | None = None,
     json: bool = False,
 ) -> None:  # fmt: skip
-    """Raise ConfigError if an output cannot be written, or is an input or another output. outputs: option → place"""
+    """Raise ConfigError for outputs that collide (see `check_places`) or cannot be written. outputs: option → place"""
     check_one_for_stdout(json=json, **{name: is_stdout(place) for name, place in outputs.items()})
     check_places(outputs.values(), inputs, model=model)
     for place in filter(None, outputs.values()):
@@ -116,7 +116,6 @@ def save(vocabulary: Vocabulary, place: Path) -> None:
 
 
 def count_text(files: list[str], phases: Phases, **options: Any) -> WordCounts:
-    """Count the words of files, with a progress bar. options: arguments of `count_words`"""
     from volt.count.corpus import count_words
 
     with phases.phase("count", unit="B") as advance:
@@ -124,7 +123,7 @@ def count_text(files: list[str], phases: Phases, **options: Any) -> WordCounts:
 
 
 def report_console(*places: Path | None) -> Console:
-    """Return the console for a report: stderr if a place is stdout."""
+    """Return the console for a report: stderr if data goes to stdout, otherwise stdout."""
     return messages() if any(map(is_stdout, places)) else output()
 
 
@@ -142,7 +141,6 @@ BLOCK_SIZE = 1 << 20  # maximum bytes of text that is decoded at once
 
 
 def text_blocks(files: list[str], *, errors: Errors, max_line: int | None, wait: Wait | None = None) -> Iterator[Block]:
-    """Yield blocks of lines. max_line, wait: as in `read_blocks`"""
     from volt.files.blocks import read_blocks
 
     for path in files:
@@ -156,7 +154,7 @@ def read_lines(files: list[str], **reading: Any) -> Iterator[list[str]]:
 
 
 def waiting_for(place: str | Path) -> Wait:
-    """Return a function that waits for input, until the reader of stdout ends."""
+    """Return a function that waits for input. If data goes to stdout, the wait ends when stdout's reader does."""
     from volt.files.blocks import is_ready
 
     try:
@@ -171,7 +169,6 @@ def is_conversation(paths: Sequence[str], place: str | Path) -> bool:
 
 
 def open_output(place: Path) -> AbstractContextManager[BinaryIO]:
-    """Return a file that appears when it is complete, or stdout."""
     from volt.files.atomic import write_atomic
 
     return nullcontext(sys.stdout.buffer) if is_stdout(place) else write_atomic(place)
@@ -189,7 +186,8 @@ def load_model(
 ) -> Vocabulary:
     """Load a vocabulary of any format; report on stderr what the file lacks.
 
-    texts: the other inputs, to check for stdin.  pattern: the pattern that splits text, if the file has none
+    texts: the text inputs; stdin cannot be both a text and the vocabulary
+    pattern: the pattern that splits text, if the file contains no pattern
     option: the option that names the file
     """
     if str(path) == "-" and "-" in texts:
@@ -204,7 +202,6 @@ def load_model(
 
 
 def say_losses(path: Path, vocabulary: Vocabulary) -> None:
-    """Print what a file of another library lacks, one note per line."""
     for loss in vocabulary.provenance.get("lost", ()):
         say(f"note: {name_of(path) or path}: {loss}")
 

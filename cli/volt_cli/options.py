@@ -105,7 +105,7 @@ def as_option(argument: str, value: object) -> str:
 
 
 def with_options(message: str) -> str:
-    """Replace the library's advice in a message by command-line options; `as_option` does this for hints."""
+    """Name command-line options, instead of the library's parameters, in a message. `as_option` does this for hints."""
     for advice, option in (
         ("export it closed", "add --closed"),
         ("requires a file of merges", "requires --merges FILE"),
@@ -132,7 +132,7 @@ RULES = ("balanced", "utility", "median500", "knee", "f95", "muv", "renyi", "tok
 
 
 def option(metavar: str, help: str, *names: str, words: Sequence[str] = (), **others: Any) -> Any:
-    """Return an option; its default name is the parameter's. words: values that the shell completes"""
+    """Return an option, by default named after its parameter. words: values that the shell completes"""
     if words:
         others["autocompletion"] = lambda incomplete: [word for word in words if word.startswith(incomplete)]
     return typer.Option(*names, metavar=metavar, help=help, **others)
@@ -240,7 +240,6 @@ class Reading:
 
     @property
     def limits(self) -> dict[str, Any]:
-        """The arguments of functions that read text."""
         return {"errors": self.encoding_errors, "max_line": self.max_line}
 
 
@@ -359,7 +358,6 @@ class CandidateOptions:
 
     @property
     def file(self) -> str | None:
-        """The file of merges, or None if merges are learned."""
         return None if not self.candidates or is_number(self.candidates) else self.candidates
 
     @property

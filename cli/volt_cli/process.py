@@ -21,7 +21,6 @@ _MODES = (os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)  # the first two fail when used
 
 
 def prepare_standard_files() -> None:
-    """Replace closed standard streams, and give stdout a buffer."""
     for number, mode in enumerate(_MODES):
         if _is_closed(number):
             os.dup2(os.open(os.devnull, mode), number)

@@ -1,6 +1,7 @@
 """`volt search`: a corpus → its vocabulary.
 
-Without `-o`, a file is replaced only if it comes from the same corpus: equal words, or as many lines and bytes.
+Without `-o`, an existing file is replaced only if it was made from the same corpus: either the words are equal, or the
+numbers of lines and of bytes are.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ _REMEDY = "choose another file with -o, or replace it with --force"
 
 
 def replaceable(place: Path) -> dict[str, Any]:
-    """Return the provenance of the vocabulary, if it exists. Raises ConfigError if `volt search` did not write it."""
+    """Return the provenance of the file, if there is one. Raises ConfigError if `volt search` did not write it."""
     from volt.vocabulary import Vocabulary
 
     if not place.is_file():
@@ -260,7 +261,6 @@ def _report_each(
 
 
 def parse_sizes(text: str) -> range | None:
-    """Parse START:STOP:STEP, STOP included; None for an empty text."""
     if not text:
         return None
     parts = text.split(":")

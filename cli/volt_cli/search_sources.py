@@ -80,7 +80,6 @@ class NamedSourceOptions:
 
     @property
     def jobs(self) -> tuple[Job, ...]:
-        """The additional compiled loops that parity needs."""
         return ("parity", "replay") if self.parity else ()
 
     def learner(
@@ -103,7 +102,7 @@ class NamedSourceOptions:
         return partial(learn_bpe, counts, coverage=learning.coverage, marker=marker, min_pair_count=least)
 
     def warn(self, sources: Iterable[Iterable[str]]) -> None:
-        """Warn of options that may mislead. sources: the files of each source that has no column"""
+        """Warn of options that may mislead. sources: the files of each source for which no column was named"""
         from volt.count.column_texts import first_columns
 
         for files in sources:
@@ -127,7 +126,6 @@ def joint_output(names: Iterable[str]) -> Path:
 
 
 def outputs_of(names: Iterable[str], folder: Path | None) -> dict[str, Path]:
-    """Return each source's output. Raises ConfigError if `folder` is not a folder."""
     if folder is not None and (is_stdout(folder) or (folder.exists() and not folder.is_dir())):
         what = "stdout takes only one file" if is_stdout(folder) else "is a file"
         raise ConfigError(f"-o {shown_path(folder)}: {what}; --per-source writes several, so give a folder")
@@ -135,7 +133,7 @@ def outputs_of(names: Iterable[str], folder: Path | None) -> dict[str, Path]:
 
 
 def first_to_make(folder: Path) -> Path:
-    """Return the outermost missing folder, whose creation can fail."""
+    """Return the outermost folder that is missing, which is created first."""
     while not folder.parent.exists():
         folder = folder.parent
     return folder
@@ -185,7 +183,6 @@ def each_text(results: Mapping[str, SearchResult]) -> RenderableType:
 def check_alone(
     learning: CandidateOptions, counting: CountOptions, special: SpecialOptions, naming: NamedSourceOptions
 ) -> None:
-    """Raise ConfigError if an option contradicts --extend, or needs --extend."""
     if learning.extend is None:
         if learning.new_atoms is not None:
             raise ConfigError("--new-atoms works only with --extend; add --extend MODEL, or remove --new-atoms")
@@ -206,7 +203,6 @@ def check_alone(
 
 
 def _options_set(group: Any, *names: str) -> Iterator[str]:
-    """Yield the options that differ from their defaults. names: fields to look at; default: all"""
     for field in fields(group):
         if (not names or field.name in names) and getattr(group, field.name) != field.default:
             yield f"--{field.name.replace('_', '-')}"

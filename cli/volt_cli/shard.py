@@ -43,9 +43,9 @@ def shard(
     """Write the inputs of each task as shards, evenly mixed, and count their words.
 
     FOLDER/TASK contains 00000.src.zst, 00000.tgt.zst and so on, words.src.tsv for `volt search --word-counts`, and
-    manifest.json, which is written last. A new run continues where a stopped one ended. Up-to-date shards are not
-    rewritten, and old ones stay until all new ones are complete. If a configuration sets `shards: FOLDER`, its tasks
-    are read from there.
+    manifest.json, which is written last. If a run is stopped, the next run continues there. Up-to-date shards are
+    not rewritten, and old shards stay until all new shards are complete. If a configuration sets `shards: FOLDER`, its
+    tasks are read from this folder.
     """
     with loading():
         from volt.stream.config.configuration import load_config

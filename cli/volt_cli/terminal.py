@@ -55,7 +55,6 @@ def bar(console: Console) -> Progress:
 
 @contextmanager
 def compiling_line(console: Console) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function that shows which loop is being compiled, and how many there are."""
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=console, transient=True) as line:
         task = line.add_task("compiling", total=None)

@@ -42,8 +42,8 @@ def translate_input(options: TranslateOptions) -> None:
 def translate_output(options: TranslateOptions) -> None:
     """Turn the answers of a translation system into plain text: the task's target-side pieces are joined.
 
-    Each line gives one line. Pieces that the task's vocabulary lacks stay as they are spelled. If it lacks an id, the
-    command fails, and names the line.
+    Each line gives one line. Pieces that the task's vocabulary lacks stay as they are spelled. If the vocabulary
+    lacks an id, the command fails, and names the line.
     """
     _translate(options, is_input=False)
 

@@ -36,7 +36,7 @@ MOST = 1 << 53  # maximum number of tokens in a batch
 
 
 def table(lengths: Any, name: str = "lengths") -> Longs:
-    """Return lengths, from 0 to 2⁵³, as (n, n_sides) int64; an (n,) array has one side."""
+    """Return lengths as (n, n_sides) int64; an (n,) array has one side. Lengths go from 0 to 2⁵³."""
     remedy = "give whole numbers of shape (n,) or (n, sides)"
     try:
         array = np.asarray(lengths)
@@ -64,7 +64,7 @@ def single(lengths: ArrayLike, name: str = "lengths") -> Longs:
 
 
 def refuse_long(rows: Longs, longest: Longs, limit: int, name: str, *, on_long: str, ways: tuple[str, ...]) -> None:
-    """Raise StreamError for the first row that is too long, unless on_long is "report" or "split"."""
+    """Raise StreamError, which names the first row that is too long, if on_long is "raise"."""
     if arguments.choice(on_long, "on_long", ways) == "raise" and len(rows):
         others = f", and {counted(len(rows) - 1, 'row')} more" if len(rows) > 1 else ""
         raise StreamError(

@@ -23,9 +23,9 @@ from volt.batches.token_batching import TokenBatches, limit_of, token_batches
 class WindowPlan:
     """The steps of a window.
 
-    batches: batches of rows or packs; batch s · world + r is for rank r in step s. Its `left` (for the next window),
-        `too_long` and `too_short` are always rows
-    packs: None if batches contain rows
+    batches: batches of rows or of packs; batch s · world + r is for rank r in step s. `batches.left` (for the next
+        window), `batches.too_long` and `batches.too_short` are always rows
+    packs: the packs; None if batches contain rows
     """
 
     batches: TokenBatches
@@ -51,7 +51,7 @@ class WindowPlan:
 
 @dataclass(frozen=True, slots=True)
 class ByTokens:
-    """A rule for batches whose rows times padded width are at most `max_tokens`. See `token_batches` for its options.
+    """A rule for batches whose number of rows × padded width is at most `max_tokens`. For options, see `token_batches`.
 
     >>> ByTokens(max_tokens=18).planned(Samples.of({"src": [[5] * n for n in (3, 9, 2, 8)]}), world=2).n_steps
     1
@@ -78,7 +78,7 @@ class ByTokens:
         self.check()
 
     def check(self, pad_to_multiple: int = 1) -> None:
-        """Raise ConfigError if an option is out of range, or if padding leaves room for no sample."""
+        """Raise ConfigError if an option is out of range, or if `pad_to_multiple` leaves room for no sample."""
         token_batches([], pad_to_multiple=pad_to_multiple, **self._options)
 
     @property
@@ -94,9 +94,9 @@ class ByTokens:
     ) -> WindowPlan:  # fmt: skip
         """Return the steps of a window.
 
-        n_old: how many of the first samples are leftovers of earlier windows
-        is_last: whether no window follows; otherwise, the last step's rows are left for the next window, so that the
-            last window has rows for all ranks
+        n_old: number of samples left over from earlier windows; they come first
+        is_last: whether this is the stream's last window. If not, the rows of the last step go to the next window, so
+            that even the last window has rows for all ranks
         pad_to_multiple: the layout's `pad_to_multiple`
         """
         batches = token_batches(
@@ -148,7 +148,7 @@ class ByPacks:
         self, samples: Samples, *, world: int, seed: int = 0, window: int = 0, n_old: int = 0, is_last: bool = True,
         pad_to_multiple: int = 1,
     ) -> WindowPlan:  # fmt: skip
-        """Return the steps of a window. If another window follows, steps are full; it gets the emptiest packs."""
+        """Return the steps of a window. Unless it is the last, all steps are full; the emptiest packs are left over."""
         lengths, rows = samples.lengths[:, 0], self.rows * self.length
         packs = pack(lengths, self.length, on_long="report", shuffle=self.shuffle, seed=seed, window=window)
         chosen = np.arange(len(packs)) if is_last else self._fullest(packs, world, n_old)
@@ -163,8 +163,8 @@ class ByPacks:
     def _fullest(self, packs: Packs, world: int, n_old: int) -> Longs:
         """Choose packs for whole steps: first packs with rows of earlier windows, then the fullest packs.
 
-        After a best fit, any two packs together contain more ids than one pack can hold. So the 2 · world − 1 or more
-        packs that remain fill a pack for each rank of the last window.
+        After a best fit, any two packs together contain more ids than one pack can hold. So 2 · world - 1
+        leftover packs contain enough ids to give each rank a pack in the last window.
         """
         n = max(0, len(packs) - 2 * world + 1) // (self.rows * world) * self.rows * world
         starts = packs.ends - np.diff(packs.ends, prepend=0)

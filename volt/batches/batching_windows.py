@@ -136,7 +136,7 @@ class Windows:
     # reading
 
     def _epoch(self) -> Iterator[StreamBatch]:
-        """Yield an epoch of a single source; of several sources, a virtual epoch, or all lines."""
+        """Yield an epoch; for several sources, a virtual epoch or, if the stream ends, all lines."""
         if len(self.stream.sources) > 1:
             yield from self.stream.batches(limit=self.stream.epoch_lines)
             return
@@ -157,7 +157,7 @@ class Windows:
 
 
 def _appended(retained: list[tuple[LineRun, Samples]], read: tuple[LineRun, Samples]) -> list[tuple[LineRun, Samples]]:
-    """Append new lines to the retained stretches; extend the last stretch if all of its samples are wanted."""
+    """Append a stretch to the retained stretches, or join it to the last one if that is complete and adjacent."""
     if not retained:
         return [read]
     (last, samples), (stretch, new) = retained[-1], read

@@ -202,7 +202,6 @@ def to_torch(collated: Any) -> Any:
 
 
 def _sides(names: Sequence[str]) -> tuple[str, str]:
-    """Return the names of source and target, which are equal for a language model."""
     if not 1 <= len(names) <= 2:
         message = f"samples of {', '.join(names) or 'no field'}"
         raise ConfigError(f"{message}: a batch has a source and a target, or one field; name these in SampleFormat")
@@ -255,7 +254,7 @@ def _laid_out(
     samples: Samples, name: str, rows: Longs, places: Longs, shape: tuple[int, int], *, pad: int, kind: np.dtype[Any],
     eos: int | None = None, positions: Longs = _NO_POSITIONS,
 ) -> _Side:  # fmt: skip
-    """Return arrays with samples at their places. Raises StreamError if one does not end in `eos`."""
+    """Return arrays with samples at their places. Raises StreamError if a sample does not end in `eos`."""
     from volt.kernels.batching import put_rows
 
     encoded: Encoded = samples[name]

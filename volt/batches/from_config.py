@@ -59,7 +59,7 @@ def read_steps(
 
 
 def _samples(values: Batches) -> SampleFormat:
-    """Return the format of samples; check fields one by one, so that errors have their line."""
+    """Return the format of samples. Check fields one by one, so that an error names the line of its field."""
     loaded = dict[str, Numbering]()
     for name, path in values.vocabularies.items():
         with values.naming("fields", name, "vocabulary"):

@@ -61,7 +61,7 @@ class Numbering:
         return {piece: number for number, piece in enumerate(self.pieces)}
 
     def looked_up(self, column: Column) -> Column:
-        """Return the ids of a column of pieces; for unknown pieces, `unk`, or −1 if it is None.
+        """Return the ids of a column of pieces. The id of unknown pieces is `unk` or, if that is None, -1.
 
         column: lines of pieces separated by spaces
         """
@@ -75,7 +75,7 @@ class Numbering:
 
     @cached_property
     def _table(self) -> tuple[Types, NDArray[np.int32]]:
-        """The hash table of pieces, and the id of each entry, followed by `unk` or −1."""
+        """The hash table of pieces, and their ids, followed by the id of unknown pieces: `unk` or -1."""
         from volt.kernels.word_types import Types, find_words
 
         ids = [number for piece, number in self.ids.items() if piece and " " not in piece]

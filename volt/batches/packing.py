@@ -22,7 +22,7 @@ from volt.errors import ConfigError
 
 
 def cut_samples(samples: Samples, size: int) -> Samples:
-    """Split samples into consecutive parts of at most `size` ids. The id before a part is its context.
+    """Split samples into consecutive parts of at most `size` ids. `Parts.before` has the id that precedes each part.
 
     samples: samples of one field; they may have been split before
     size: maximum number of ids, such as the length of a pack

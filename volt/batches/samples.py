@@ -24,7 +24,7 @@ class Parts(NamedTuple):
     """The position of each sample in its line.
 
     starts: (n,) int64, how many ids of the line come before a sample
-    before: (n,) int64, the last of these ids; −1 at the start of a line
+    before: (n,) int64, the last of these ids; -1 at the start of a line
     is_last: (n,) bool, whether the line ends with the sample
     """
 
@@ -167,8 +167,8 @@ class SampleFormat:
 
     vocabularies: name of each field, in order → a vocabulary or encoder, the path of a vocabulary or SentencePiece
         model, or a list of tokens with <unk>, <s> and </s>
-    holds: "text" to encode, "pieces" separated by spaces, or "ids" in decimal; by default "pieces" if the vocabulary is
-        a list of tokens, else "text". A column of ids is used unchanged.
+    holds: content of the fields: "text" to encode, "pieces" separated by spaces, or "ids" in decimal; by default
+        "pieces" if the vocabulary is a list of tokens, else "text". A column of ids is used unchanged.
     bos, eos: whether to add BOS and EOS. Binary shards contain EOS already: set eos=False.
     prefix: name of the field → the tokens between BOS and the tokens of the line
     max_length: maximum number of ids in a field, including BOS, prefix and EOS
@@ -228,7 +228,7 @@ class SampleFormat:
     def samples(self, batch: Batch | StreamBatch) -> Samples:
         """Return a sample for each line. Raises StreamError, with the line's position, if a line does not fit.
 
-        batch: a batch of `Stream.batches`, or a `Batch` of lines, whose samples are numbered from 0
+        batch: a batch of `Stream.batches`, or a `Batch` of lines; samples of a `Batch` are numbered from 0
         """
         if not isinstance(batch, StreamBatch):
             lines = arguments.instance(batch, Batch, "batch")

@@ -48,8 +48,8 @@ class Steps:
     stream: the stream of lines; from now on, only the steps may read it
     samples: how lines become samples of source and target, or of one field for a language model
     batches: the rule: `ByTokens` or `ByPacks`
-    window: number of lines in a window, or "epoch": an epoch of a single source; of several sources, a virtual epoch
-        (`Stream.epoch_lines`), or all lines if they end
+    window: number of lines in a window, or "epoch". For one source, "epoch" is an epoch of the source; for several, a
+        virtual epoch (`Stream.epoch_lines`) or, if the stream ends, all lines
     layout: layout of the arrays
     rank, world: this rank, and the number of ranks; 0 and 1 if each rank's stream reads only its own lines
     ahead: whether a thread reads the next window while the current one is in use
@@ -163,9 +163,9 @@ class Steps:
         return n - left
 
     def state(self, *, at: int | None = None) -> dict[str, Any]:
-        """Return the state as JSON values; it is the same for all ranks after equally many steps.
+        """Return the state as JSON values; ranks that have taken equally many steps have the same state.
 
-        at: the step to resume at, within the last windows; by default the next
+        at: number of the step to resume at, in one of the last 16 windows; by default the next step
         """
         with self._lock:
             at = self.n if at is None else arguments.whole(at, "at", low=0)
@@ -174,15 +174,15 @@ class Steps:
             for state in reversed(self._recall):
                 if state.n - state.steps <= at:
                     return replace(state, n=at, steps=at - (state.n - state.steps)).to_json()
-        raise StreamError(f"step {at:,} is too long ago; ask for one of the last {_RECALLED} windows")
+        raise StreamError(f"step {at:,} is too long ago; ask for a step of the last {_RECALLED} windows")
 
     def restore(self, state: Mapping[str, Any], *, accept: Sequence[str] = ()) -> None:
         """Continue from a state, with any number of ranks and workers. Raises StreamError if it belongs to other steps.
 
         state: the result of `state`
-        accept: differences to accept: only "window" is possible; the next window then has these steps' window size
+        accept: ["window"] accepts a state with another window size; the next windows have the size of these steps
 
-        With as many ranks as before, the same steps follow; otherwise, the rest of the window is divided anew.
+        With as many ranks as before, the same steps follow; otherwise, the ranks divide the rest of the window anew.
         """
         values, current = StepsState.from_json(state), self._configuration
         for name in arguments.several(accept, "accept", one="did you mean ['window']?"):
@@ -281,7 +281,6 @@ class Steps:
         return self._window
 
     def _take(self) -> Window | None:
-        """Return the next window; start reading the window after it in a thread."""
         self._resume()
         following = partial(self._windows.after, first=self._first)
         window = following(self._window) if self._next is None else self._awaited(self._next)

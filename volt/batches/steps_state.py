@@ -127,7 +127,7 @@ def _stretch(stored: object, at: str) -> LineRun:
 
 
 def bits_of(samples: Longs) -> str:
-    """Return rising numbers as bits, compressed with zlib and encoded in base64.
+    """Return numbers as bits (bit n is 1 if n is among them), compressed with zlib and encoded in base64.
 
     >>> samples_of(bits_of(np.array([0, 2])), "wanted").tolist()
     [0, 2]

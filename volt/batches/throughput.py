@@ -19,10 +19,10 @@ from volt.errors import ConfigError, OutputError, reason, shown_path
 class Totals:
     """The totals of a rank since its steps were opened or restored.
 
-    n_steps, n_samples: steps, and samples in the rank's batches
-    n_tokens, n_laid_out: ids of all fields, without and with padding
+    n_steps, n_samples: number of steps, and of samples in the rank's batches
+    n_tokens, n_laid_out: number of ids of all fields, without and with padding
     seconds: how long the rank's trainer has waited for steps
-    n_too_long, n_too_short: samples of all ranks too long, or too short, for any batch
+    n_too_long, n_too_short: number of samples, of all ranks, that are too long or too short for any batch
     too_long: the positions of the first ten lines that are too long
     n_left: samples at the stream's end, too few for a step
 
@@ -56,7 +56,7 @@ class Totals:
 
 
 def counts_of(step: object) -> tuple[Totals, int]:
-    """Return the totals of a step that `collate` or `collate_packed` returned, and its widest array, in ids."""
+    """Return the totals of a step from `collate` or `collate_packed`, and the width of its widest array, in ids."""
     if not isinstance(step, Mapping) or "ntokens" not in step:
         raise arguments.refusal(step, "a step", "give a step of volt.batches.Steps, or a result of collate")
     inputs, arrays, n_ids = step["net_input"], [step["target"]], int(step["ntokens"])
@@ -122,11 +122,11 @@ class Report:
     seconds: seconds since the first step of this run was requested
     sentences, tokens: the counts of this run; tokens are ids of all fields
     padding: the share of padding in the arrays of this run
-    longest: the widest array of this run, in ids
+    longest: width of the widest array of this run, in ids
     tokens_per_second: tokens per second since the last report
     waited: share of the time since the last report spent waiting for steps
     first_wait: seconds until the first step of this run
-    too_long, too_short: rows of all ranks too long, or too short, for any batch of this run
+    too_long, too_short: rows of this run, of all ranks, that are too long or too short for any batch
     """
 
     step: int = 0

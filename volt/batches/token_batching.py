@@ -1,14 +1,15 @@
 """Group rows of similar length into batches of at most `max_tokens`, and deal the batches to ranks.
 
-A batch costs its rows times the padded width of its longest side. The stages of `token_batches`:
+The cost of a batch is its number of rows times the padded width of its longest side. The stages of `token_batches`:
 
     order    permute rows, then sort by the longest side; ties by the first side minus the last, ascending for even
              lengths and descending for odd ones. With noise ρ, sort by length + U(−ρ, ρ) · length only.
              With sort="sides", sort by the first side, ties by the second side, …
-    split    if k rows fit, a step takes m · ⌊k / m⌋ of them, m = `multiple`, or all if k < m; the last step takes all
-    buckets  each side of a row counts as long as the smallest bucket that it fits into
-    deal     w ranks share a step of w batches: m is `multiple` · w, or w if fewer rows fit. If fewer than w rows
-             would remain for the last step, the step before leaves it some of its rows.
+    split    of the k rows that fit, a step takes m · ⌊k / m⌋, where m is `multiple`; the last step, or a step with
+             k < m, takes all k rows
+    buckets  the length of each side is rounded up to the smallest bucket that it fits into
+    deal     w ranks share a step of w batches: in the stage `split`, m is `multiple` · w or, if fewer rows fit, w.
+             If fewer than w rows would remain for the last step, the step before it gives up some rows.
     shuffle  permute the steps
 """
 
@@ -54,13 +55,13 @@ class Dealt:
 
 
 def deal(costs: ArrayLike, *, world: int, seed: int = 0, epoch: int = 0, window: int = 0) -> Dealt:
-    """Deal finished batches to ranks: in each step, every rank gets one batch, of similar costs.
+    """Deal finished batches to ranks: each step has one batch for every rank, and these batches have similar costs.
 
     costs: (n,) whole numbers, such as `TokenBatches.costs`
     world: the number of ranks
-    seed, epoch, window: seeds of the leftover batches and the order of steps
+    seed, epoch, window: seeds of the choice of leftover batches and of the order of steps
 
-    The total costs of two ranks differ by at most as much as the costs of two batches.
+    The total costs of two ranks differ by no more than the costs of the most and the least expensive batch.
 
     >>> dealt = deal([10, 20, 11, 21], world=2)
     >>> sorted(sorted(step) for step in dealt.steps.tolist()), dealt.left.tolist()
@@ -83,7 +84,7 @@ class TokenBatches:
     order: (n_kept,) int64, rows, batch after batch
     ends: (n_batches,) int64, where each batch ends in `order`
     longest: (n_batches,) int64, the padded width of each batch, equal within a step
-    too_long, too_short: int64, rows too long, or too short, for any batch
+    too_long, too_short: int64, rows that are too long or too short for any batch
     left: int64, leftover rows, too few for a step
     world: the number of batches of a step: batch i is for rank i % world
 
@@ -152,16 +153,18 @@ def token_batches(
     epoch: int = 0,
     window: int = 0,
 ) -> TokenBatches:
-    """Return batches whose rows times padded width are at most `max_tokens`. See the module for the stages.
+    """Return batches whose number of rows × padded width is at most `max_tokens`. The module explains the stages.
 
-    lengths: (n,) or (n, sides) whole numbers, tokens; the length of a row is its longest side
-    max_tokens, max_sentences: maximum number of tokens, with padding, and of rows in a batch
+    lengths: (n,) or (n, sides), the number of tokens of each side; the length of a row is that of its longest side
+    max_tokens: upper limit of rows × padded width of a batch
+    max_sentences: maximum number of rows of a batch
     multiple: the number of rows of a batch is a multiple of this, if that many fit
     pad_to_multiple: widths are rounded up to a multiple of this
     sort: "length" leaves less padding; "sides" is fairseq's order
     noise: ρ, from 0 to 1: how far lengths are blurred before sorting
-    buckets: rising lengths, up to `max_tokens`: every batch is as wide as one of them
-    max_length, min_length: limits of the length of a row; by default, at most as many tokens as fit, and at least one
+    buckets: ascending lengths, at most `max_tokens`; the width of every batch is one of them
+    max_length: maximum length of a row; by default, as many tokens as fit
+    min_length: minimum length of a row
     on_long: action for rows that are too long: "raise" StreamError, or "report" them in `too_long`
     world: the number of ranks; all get equally many batches, of equally many rows
     shuffle: whether the order of steps, and of equally long rows, is random
@@ -248,7 +251,7 @@ def _checked_noise(noise: float, sort: str, *, shuffle: bool) -> float:
 
 
 def turns(n: int, shuffle: bool, *place: str | int) -> Longs:
-    """Return 0 … n−1; with `shuffle`, in a random order that depends on `place`."""
+    """Return 0 … n - 1; with `shuffle`, in a random order. place: seeds of the order"""
     return permutation(n, *place) if shuffle else np.arange(n)
 
 
@@ -263,7 +266,6 @@ def _longest(lengths: Longs) -> Longs:
 
 
 def _by_length(lengths: Longs, longest: Longs, order: Longs, noise: float, place: tuple[int, ...]) -> Longs:
-    """Sort rows by their longest side, ties as in the module's docstring; with noise, by blurred length."""
     if noise:
         drawn = LineRng.of("batches", "noise", *place).uniform(order)
         return order[np.argsort(longest * (1 + noise * (2 * drawn - 1)), kind="stable")]
@@ -282,10 +284,11 @@ def _dealt(rows: Longs, step_ends: Longs, turns: Longs, world: int, longest: Lon
 
 
 def padding_share(batches: TokenBatches, lengths: ArrayLike, *, to_longest: bool = False) -> float:
-    """Return the share of padding in arrays in which each side is as wide as its longest row.
+    """Return the share of padding in the arrays of batches.
 
-    batches, lengths: the result and the argument of `token_batches`
-    to_longest: whether each side is as wide as the batch instead
+    batches: the result of `token_batches`
+    lengths: the lengths that `token_batches` was called with
+    to_longest: whether every side has the width of its batch; otherwise, it has the length of its longest row
 
     >>> round(padding_share(token_batches([3, 9, 2, 8], max_tokens=18), [3, 9, 2, 8]), 3)
     0.083

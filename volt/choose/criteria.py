@@ -29,7 +29,7 @@ def probs(counts: Numbers) -> Floats:
 
 
 def mean_length(counts: Numbers, lengths: Longs, *, length: Length = "type") -> float:
-    """Return l_v, the mean length of the tokens ("type", Section 4.2) or of their pieces ("occurrence").
+    """Return l_v, the mean length over tokens ("type", Section 4.2) or over their occurrences ("occurrence").
 
     >>> counts, lengths = np.array([9, 1]), np.array([1, 3])
     >>> mean_length(counts, lengths), mean_length(counts, lengths, length="occurrence")

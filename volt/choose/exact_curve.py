@@ -22,7 +22,7 @@ Longs = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntropyCurve:
-    """All sizes (tokens) that merges reach in turn, and the entropy, MUV and number of pieces at each."""
+    """All sizes, in tokens, that merges reach in turn, with the entropy, MUV and number of pieces at each size."""
 
     sizes: Longs
     entropies: Floats
@@ -38,7 +38,7 @@ def muv_search(candidates: Candidates, *, length: Length = "type") -> EntropyCur
     """Compute entropy and MUV at every size from exact counts: the paper's MUV-search at full resolution.
 
     candidates: the result of `learn_bpe` or `replay_bpe`
-    length: what l averages over, the tokens ("type") or their pieces ("occurrence")
+    length: whether the mean length l is taken over tokens ("type") or their occurrences ("occurrence")
 
     >>> from volt.learn.bpe import learn_bpe
     >>> curve = muv_search(learn_bpe({"low": 5, "lower": 2}, n_merges=3))

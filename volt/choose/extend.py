@@ -1,8 +1,8 @@
 """A vocabulary and the counts of another corpus → candidates: the vocabulary's merges first, then new ones.
 
 Words are encoded with the vocabulary, and merging continues from there, so the old merges apply as before, and new ones
-follow. If the vocabulary merges by ranks, a new token and its neighbour may spell an old token; then the final counts
-come from encoding with all merges.
+follow. If the vocabulary merges by ranks, a new token and its neighbour may together spell an old token, and merge. So
+the final counts then come from encoding the words again, with all merges.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def extend_bpe(
     vocabulary: the vocabulary to extend, perhaps another library's, or pruned
     counts: the result of `count_words` with the vocabulary's settings, or a mapping of words to their counts
     n_merges, min_pair_count, report: as in `learn_bpe`, for the new merges
-    new_atoms: whether unknown characters become tokens; None is True unless the vocabulary spells them by bytes
+    new_atoms: whether unknown characters become tokens; by default, unless the vocabulary spells them by bytes
 
-    `volt.search` of the result gives a vocabulary with the same tokens at the same ids, followed by new ones.
+    In the vocabulary that `volt.search` makes of the result, old tokens keep their ids, and new tokens follow.
     Raises CorpusError if the words were counted with other settings, or there are no words.
 
     >>> old = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo"))
@@ -91,7 +91,7 @@ def words_for(vocabulary: Vocabulary, counts: WordCounts | Mapping[str, int], *,
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """The words after the vocabulary's merges, and the tokens reordered: first those that no merge makes."""
+    """The words after the vocabulary's merges, and the tokens reordered: tokens that no merge makes come first."""
 
     tokens: list[str]
     n_first: int  # tokens that no merge makes
@@ -125,7 +125,7 @@ def _start(merged: MergedWords, new_codes: Sequence[int]) -> _Start:
 
 
 def _renumbered(words: Words, numbers: Ints, news: Mapping[int, int]) -> Words:
-    """Renumber the symbols of words and remove unknown characters. news: new numbers of negative symbols"""
+    """Renumber the symbols of words, and remove unknown (negative) ones that `news` does not map to a number."""
     from volt.kernels.arrays import Words
 
     unknown, places = np.unique(words.symbols[words.symbols < 0], return_inverse=True)

@@ -20,7 +20,7 @@ def learn_enough(
     counts: WordCounts | Mapping[str, int], *, marker: Marker | None = None, min_pair_count: int = 2,
     coverage: float = 1.0, model: LanguageModel | None = None, report: Callable[[int], object] | None = None,
 ) -> Candidates:  # fmt: skip
-    """Learn merges until the rule `balanced` is decided, no pair is left, or there are 262,144 merges.
+    """Learn merges until more could not change the pick of `balanced`, no pair is left, or there are 262,144 merges.
 
     counts, marker, min_pair_count, coverage, report: as in `learn_bpe`
     model: a language model; learning continues up to the size that it deserves
@@ -33,7 +33,7 @@ def learn_enough(
 
 
 def learned_until_decided(learn: Callable[..., Candidates], model: LanguageModel | None) -> Candidates:
-    """Learn more and more merges until the rules are decided."""
+    """Learn more and more merges, until further merges could not change the picks of `balanced` and of `model`."""
     result = learn()
     while result.left != 0 and result.n_merges < MOST_GROWN:
         curve = ExactCurve(result, muv_search(result))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _serving_costs(result: SearchResult, steps: Sequence[SizeStep]) -> Iterator[tuple[float, float | None]]:
-    """Yield, for each size, the pieces and the language model's operations per byte of text, spaces included."""
+    """Yield, for each size, pieces per byte of text, spaces included, and the language model's operations per byte."""
     n_bytes, model = text_bytes(result.candidates.counts), result.model
     for step in steps:
         n_tokens = step.n_pieces / n_bytes

@@ -1,11 +1,11 @@
 """Candidates and size steps → the size that each rule picks, and why.
 
 balanced   the larger of utility and median500 (the default)
-utility    the first size at which doubling lowered the entropy by less than 1/8 of its value
+utility    the first size whose entropy is less than 1/8 below the entropy at half the size
 median500  the largest size at which half of the tokens in use occur at least 500 times
-knee       where the entropy lies farthest below the chord from 1,000 to 30,000 tokens
+knee       where the entropy lies farthest below the straight line from 1,000 to 30,000 tokens
 f95        the largest size at which 95 % of the tokens occur at least 100 times (Gowda & May 2020)
-muv        the greatest Eq. 1 among the searched sizes (the paper's text); with BPE, the first that has Eq. 1
+muv        the greatest marginal utility (Eq. 1) of the searched sizes, as in the paper; with BPE, the second size
 renyi      the greatest Rényi efficiency, α = 2.5 (Zouhar et al. 2023)
 tokens     the fewest pieces in the corpus, so always the largest size
 scaling    the size that a language model deserves (Tao et al. 2024)
@@ -47,7 +47,7 @@ KNEE_RANGE = 1_000, 30_000  # tokens
 
 @dataclass(frozen=True, slots=True)
 class RuleReading:
-    """The pick of a rule on the curve; `at_least` if the candidates end before the rule is decided."""
+    """The size that a rule picks on the curve, and why. at_least: whether more merges could change the pick"""
 
     size: int
     why: str
@@ -56,7 +56,7 @@ class RuleReading:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExactCurve:
-    """Candidates, the entropies of all their sizes, and the rules that read both."""
+    """Candidates, the entropies of all their sizes, and the rules that need nothing else."""
 
     candidates: Candidates
     curve: EntropyCurve
@@ -72,9 +72,9 @@ class ExactCurve:
         return replace(median500, why=f"{median500.why} (median500; utility is not larger)")
 
     def utility(self) -> RuleReading:
-        """Return the first size S ≥ max(1,000, 2 A) whose last doubling lowered the entropy by less than 1/8.
+        """Return the first size whose entropy is less than 1/8 below the entropy at half the size.
 
-        A is the smallest size.
+        The rule begins at 1,000 tokens or, if that is more, at twice the smallest size.
         """
         low, size, entropies = self.candidates.smallest, self.candidates.n_tokens, self.curve.entropies
         start = max(LEAST, 2 * low)
@@ -96,7 +96,7 @@ class ExactCurve:
         return self._largest(MEDIAN_COUNT, MEDIAN_SHARE, self._types(1), f"half of the {self._kind}s in use")
 
     def f95(self) -> RuleReading:
-        """Return the largest size at which 95 % of tokens occur 100 times (Gowda & May 2020); if none, the closest."""
+        """Return the largest size at which 95 % of tokens occur at least 100 times, or else the closest size."""
         n_types = self.curve.sizes - self._first
         return self._largest(F95_COUNT, F95_SHARE, n_types, f"95 % of the {self._kind}s", closest=True)
 
@@ -110,7 +110,7 @@ class ExactCurve:
         return RuleReading(min(size, high), why, at_least=size > high)
 
     def knee(self) -> RuleReading:
-        """Return where the entropy lies farthest below the chord from 1,000 to 30,000 tokens."""
+        """Return where the entropy lies farthest below the straight line from 1,000 to 30,000 tokens."""
         smallest = self.candidates.smallest
         low, high = (min(max(bound, smallest), self.candidates.n_tokens) for bound in KNEE_RANGE)
         low = low if low < high else smallest
@@ -139,9 +139,11 @@ class ExactCurve:
     def _largest(
         self, least: int, share: float, n_types: Longs, which: str, *, closest: bool = False
     ) -> RuleReading:  # fmt: skip
-        """Return the largest size at which a share of types occur `least` times; if none, the smallest or `closest`.
+        """Return the largest size at which a share of types occur `least` times.
 
-        n_types: the types at every size;  which: this share of types, in words
+        n_types: the number of types at every size
+        which: the share of types in words, for the reason
+        closest: whether to return the closest size if there is no such size; otherwise, the smallest
         """
         # Many rare characters may fail the share at first; later merges may still make enough frequent tokens.
         often = self._types(least)
@@ -172,10 +174,10 @@ class ExactCurve:
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """The size (of the step `index`) that a rule picks.
+    """The size that a rule picks; `index` is the place of this size among the measured steps.
 
     on_edge: whether it is the first or the last size that the rule could pick
-    at_least: whether the candidates end before the rule is decided
+    at_least: whether more merges could change the pick
     """
 
     rule: str

@@ -43,12 +43,12 @@ class LanguageModel:
 
     @property
     def vocabulary_params(self) -> float:
-        """N_v, the parameters of the vocabulary that it deserves."""
+        """N_v, how many parameters the embedding of the vocabulary deserves."""
         return float(_VOCABULARY_PARAMS * (self.params / _PARAMS) ** EXPONENT)
 
     @property
     def size(self) -> int:
-        """The size that it deserves: V tokens, rounded down; 1 at least."""
+        """V, the vocabulary size that the language model deserves, rounded down; at least 1."""
         return max(1, int(self.vocabulary_params / self.width))
 
     @property

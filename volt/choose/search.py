@@ -136,13 +136,13 @@ def caveats(candidates: Candidates, steps: Sequence[SizeStep], searched: Sequenc
 class SearchResult:
     """The result of a search.
 
-    best: the step of the vocabulary: the rule's choice, or a larger size if rounded up
+    best: the measured size of the vocabulary: the rule's choice or, if `multiple_of` rounds up, a larger size
     pick: the rule's choice, and why
     picks: the choice of every rule, by the rule's name
-    steps: all measured sizes: the searched ones, and those that rules pick
-    searched: the requested sizes
+    steps: all measured sizes: the searched sizes, and the sizes that rules pick
+    searched: the argument `sizes`, or the default sizes
     curve: entropy and MUV of BPE at every size
-    vocabulary: the vocabulary of the best step
+    vocabulary: the vocabulary of the size `best`
     warnings: sentences to read before trusting this result
     signature: the settings that reproduce it
     candidates, model: the arguments of `search`
@@ -177,7 +177,7 @@ class SearchResult:
 
     @property
     def answer(self) -> tuple[str, str]:
-        """Two lines: the picked size and why; how sure that is and which sizes are worth a trial."""
+        """Two lines: the picked size and why; how far the corpus supports it and which sizes are worth a trial."""
         low, high = sorted((self.picks[rule].size, rule) for rule in ("median500", "utility"))
         size, up = self.pick.size_text, ""
         if self.best.size != self.pick.size:
@@ -227,8 +227,8 @@ def search(
 
     candidates: the result of `learn_bpe`, `replay_bpe` or `extend_bpe`; after `extend_bpe`, every size has all tokens
         of the extended vocabulary, at their ids
-    sizes: sizes to measure besides those that rules pick, in increasing order: numbers of tokens, atoms but not special
-        tokens included; by default about twenty round numbers
+    sizes: sizes to measure besides those that rules pick, in increasing order; by default about twenty round numbers. A
+        size is a number of tokens, with atoms but without special tokens
     select: the rule (see volt.choose.rules), or a size such as 8000, which is "fixed:8000"
     parameters: parameters of the criteria and the transport; by default `SearchParameters()`
     special: the special tokens of the vocabulary; by default `SpecialTokens()`, or the extended vocabulary's

@@ -1,8 +1,9 @@
 """A vocabulary and the counts of a corpus → the vocabulary with fewer ids, and a map from old ids to new ones.
 
-Dropping a token splits its n occurrences back into k kept parts each, which adds n (k − 1) pieces. So costs only rise,
-and a heap, whose entries are updated when they come up, finds the cheapest token. A dropped token that others are
-merged from becomes scaffolding. Removing unneeded merges at the end changes a few words, so all are counted again.
+Dropping a token splits each of its n occurrences back into k parts, which costs n (k - 1) more pieces. The cost of a
+token only rises as others are dropped, so a heap finds the cheapest token; its cost is updated when it reaches the top.
+A dropped token from which other tokens are merged becomes scaffolding. At the end, unneeded merges are removed; because
+this changes the pieces of a few words, all pieces are counted again.
 """
 
 from __future__ import annotations
@@ -34,9 +35,12 @@ _Entry = tuple[int, int, int]  # added pieces, occurrences, − number of a toke
 class Drops:
     """The tokens of a vocabulary while some are dropped, numbered as in `MergeTables`.
 
-    retained: whether each is kept;  in_use: whether each is kept, or is an intermediate result of merges
-    first_parts: the two parts that each is split back into;  parts: both sides of every merge that makes it
-    needs: how many tokens in use are merged from it;  closed: whether a token that others need must stay
+    retained: whether each token is kept
+    in_use: whether each token is kept, or is an intermediate result of merges
+    first_parts: the two parts that each token is split back into
+    parts: both sides of every merge that makes each token
+    needs: how many tokens in use are merged from each token
+    closed: whether a token that other tokens need must stay
     """
 
     def __init__(
@@ -120,7 +124,7 @@ class Drops:
         return n * (len(self._pieces(number)) - 1), n, -number
 
     def _pieces(self, number: int) -> list[int]:
-        """Return the pieces that a token is split back into, or the token twice if no merge makes it."""
+        """Return the pieces that a token is split back into; without a merge, the token twice, as its cost."""
         result, stack = list[int](), list(self.first_parts[number] or ())
         if not stack:
             return [number, number]
@@ -185,12 +189,13 @@ def shrink(
     vocabulary: the vocabulary to shrink, perhaps another library's, or pruned
     counts: the result of `count_words` with the vocabulary's settings, or a mapping of words to their counts
     to: the number of ids, special tokens and bytes included
-    closed: whether all tokens stay from which others are merged; this avoids new scaffolding, which other libraries'
-        files cannot contain
+    closed: whether a token stays if other tokens are merged from it; this avoids new scaffolding, which files of other
+        libraries cannot contain
     keep_atoms: whether all atoms stay; otherwise atoms that the corpus lacks may become unknown characters
 
     Special tokens, byte tokens and the atoms of bytes always stay.
-    Raises VocabularyError if there are fewer ids, or more must stay; CorpusError if the words' settings differ.
+    Raises VocabularyError if the vocabulary has fewer ids than `to`, or if more must stay.
+    Raises CorpusError if the words were counted with other settings, or there are no words.
 
     >>> old = Vocabulary(merges=(("l", "o"), ("lo", "w")), tokens=("l", "o", "w", "lo", "low"), marker="none")
     >>> shrink(old, {"low": 9, "lo": 3}, to=8)

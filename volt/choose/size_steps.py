@@ -95,10 +95,10 @@ Mass = Literal["tokens", "characters"]
 class SearchParameters:
     """The parameters of the criteria and the transport.
 
-    length: what l averages over, the tokens ("type") or their pieces ("occurrence")
+    length: whether the mean length l is taken over tokens ("type") or their occurrences ("occurrence")
     mass: whether b_j is a token's share of all pieces ("tokens") or of all characters ("characters")
-    epsilon: ε > 0 of the transport
-    row_tau, column_tau: how hard the marginals are, in (0, 1]; 1 is hard
+    epsilon: ε > 0, the weight of the entropy in the transport
+    row_tau, column_tau: how closely row and column sums must match the masses, in (0, 1]; 1 is exactly
     min_share: a token is kept if its transported mass is at least this share of b_j, in [0, 1]; 0 keeps all
     solver: a name in volt.choose.transport.SOLVERS
     threshold, max_iters: when the solver stops (see `Sinkhorn`)
@@ -148,10 +148,10 @@ def checked_parameters(parameters: SearchParameters | None) -> SearchParameters:
 class SizeStep:
     """One vocabulary size, measured.
 
-    size, n_kept: the number of tokens, atoms included, and how many the transport keeps
-    entropy: Eq. 2 over the exact counts of all tokens, nats per character; rules read this one
+    size, n_kept: the number of tokens, atoms included, and how many of them the transport keeps
+    entropy: Eq. 2 over the exact counts of all tokens, in nats per character; rules use this entropy
     transport_entropy: Eq. 4 over the tokens that the transport keeps
-    muv, transport_muv: Eq. 1 for either entropy, against the previous size in the grid, if any
+    muv, transport_muv: Eq. 1 of `entropy` and of `transport_entropy`, from the previous size of the grid, if any
     n_pieces: the number of pieces in the corpus
     f95: count of the type at the 95th percentile of frequency
     renyi: efficiency, α = 2.5

@@ -45,8 +45,8 @@ class TransportProblem:
     row_mass: (n_rows,) float64, ≥ 0; a row of mass 0 is ignored
     column_mass: (n_cols,) float64, ≥ 0; a column of mass 0 is ignored
     epsilon: ε > 0, in units of cost
-    row_tau, column_tau: hardness of the marginals, in (0, 1]; 1 is hard (see `penalty`)
-    active_rows, active_columns: bool, whether each has mass and a partner with mass; computed
+    row_tau, column_tau: hardness of the marginals, in (0, 1]; 1 is hard, that is, exact (see `penalty`)
+    active_rows, active_columns: bool, computed: whether each row or column has mass, and a partner with mass
     Raises TransportError if a value is out of range, or mass under a hard marginal has nowhere to go.
 
     >>> TransportProblem(sparse.csr_array([[1.0, 2.0]]), np.array([1.0]), np.array([0.5, 0.5]))
@@ -197,10 +197,10 @@ class TransportPlan:
 
 @dataclass(frozen=True, slots=True)
 class Sinkhorn:
-    """Sparse Sinkhorn in the log domain: memory, and time per iteration, linear in the stored entries.
+    """Sparse Sinkhorn in the log domain: memory and the time of an iteration are linear in the number of stored costs.
 
-    threshold: the allowed distance of any log u or log v to the solution, bounded by change · τ_b / (1 − κ), because an
-        iteration shrinks it by κ = τ_a τ_b; if both marginals are hard, κ is the observed rate
+    threshold: allowed distance of any log u or log v from the solution. An iteration shrinks the distance by
+        κ = τ_a τ_b, so it is at most change · τ_b / (1 − κ); if both marginals are hard, κ is the observed rate
     max_iters: after how many iterations the solver gives up
 
     >>> cost = sparse.csr_array(np.log([[1.0, 2.0], [3.0, 2.0]]))  # log 1 = 0 is not stored, so off the support
@@ -248,7 +248,7 @@ class _Side:
         return cls(log_kernel, like(log_kernel, np.exp(log_kernel.data)), np.log(mass), tau)
 
     def log_sums(self, potential: Floats) -> Floats:
-        """Return log Σ_j K_ij exp(x_j) for every i, entry by entry if the product underflows."""
+        """Return log Σ_j K_ij exp(x_j) for every i, by log-sum-exp where the matrix product underflows."""
         top = potential.max()
         sums = self.kernel @ np.exp(potential - top)
         low = np.flatnonzero(sums < _UNDERFLOW)
@@ -299,7 +299,6 @@ def _translated(sides: Sides, step: _Step) -> Floats:
 
 
 def _is_done(sides: Sides, step: _Step, *, threshold: float) -> bool:
-    """Check whether the solution lies within threshold, or rounding allows no more progress."""
     contraction = sides[0].tau * sides[1].tau
     rate = contraction if contraction < 1 else min(step.rate, 1.0)
     near = step.change * sides[1].tau <= threshold * (1 - rate)

@@ -42,7 +42,7 @@ _LEFT_OUT = ("waited", "tokens_per_second")  # nothing is trained, and `speed` i
 
 @dataclass(frozen=True, slots=True)
 class Paced:
-    """The totals at a step, after `n_windows` windows. report: its seconds count from the first request"""
+    """The totals at a step, after `n_windows` windows. report: its `seconds` count from the first request"""
 
     report: Report
     n_windows: int
@@ -62,9 +62,12 @@ class Paced:
 class BatchReport:
     """The totals of a run.
 
-    whole: the totals at the end;  every: the totals after each N steps;  n_steps: steps of this run
-    sources: name → lines and epochs read, and steps per epoch
-    n_read, n_faults, reasons: lines read, unfit lines, and unfit lines by reason
+    whole: the totals at the end of the run
+    every: the totals after every N steps
+    n_steps: number of steps of this run
+    sources: name → lines read, epochs read, and steps per epoch
+    n_read, n_faults: number of lines read, and of unfit lines
+    reasons: number of unfit lines by reason
     """
 
     whole: Paced
@@ -90,7 +93,7 @@ class BatchReport:
 
 @dataclass(frozen=True, slots=True)
 class BatchRow:
-    """A table row, or labelled text if the terminal is too narrow for the table. last: the last possible step"""
+    """A table row, or labelled text on a narrow terminal. last: the highest step number, for the width"""
 
     at: Paced
     last: int
@@ -246,8 +249,9 @@ def batches(
 class _Run:
     """Runs steps without a trainer, and counts.
 
-    steps: without prefetching, so that the stream's position is the end of the current window
-    began, requested: times when opening began, and of the first request
+    steps: steps that do not prefetch, so that the stream stands at the end of the current window
+    began: the time before the stream was opened
+    requested: the time before the first step was requested
     """
 
     def __init__(
@@ -265,7 +269,6 @@ class _Run:
         self._rows = list[Paced]()
 
     def go(self, phases: Phases) -> BatchReport:
-        """Run the requested number of steps, or until the steps end or a signal arrives."""
         with phases.phase("run steps", total=self._n, unit="steps") as advance:
             try:
                 for number in range(1, self._n + 1):
@@ -278,7 +281,6 @@ class _Run:
         return self._report()
 
     def _step(self, number: int) -> bool:
-        """Run a step, and show its row; return False at the end of the steps."""
         with self._signals.computing():
             if next(self._batches, None) is None:
                 self._read = self._steps.stream.summary()

@@ -201,7 +201,7 @@ def audit(
 ) -> None:
     """Prove that every line appears exactly once per epoch, and that every source has its share.
 
-    Otherwise the exit status is 1.
+    If the proof fails, the exit status is 1.
     """
     from volt.stream.checking import audit as auditing
 

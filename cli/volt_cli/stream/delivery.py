@@ -1,6 +1,6 @@
 r"""Write lines to stdout, read the consumer's acknowledgements, and save the state of a run.
 
-Writing never blocks: while the pipe is full, the outlet waits for the pipe, signals, the timer and acknowledgements.
+A full pipe does not block the process: meanwhile, the outlet handles signals, the timer and acknowledgements.
 
 >>> parsed(b"12\n150\n"), parsed(b""), parsed(b"x\n"), parsed(b"line 7\n")
 (150, None, None, None)
@@ -50,7 +50,8 @@ def check_kept(
 ) -> None:
     """Raise ConfigError if a run would replace the position of an earlier run without --force.
 
-    source: the state to start from, unless the run resumes;  unit: what a position counts
+    source: the state that a new run starts from, which the run may replace
+    unit: what a position counts
     """
     if resume and force:
         raise ConfigError("--resume continues an earlier run, and --force starts from the beginning; give one of them")
@@ -70,7 +71,6 @@ def check_kept(
 
 
 def check_files(content: str, **paths: Path | None) -> None:
-    """Raise ConfigError if a file cannot be written. content: what goes to stdout"""
     for name, path in paths.items():
         if is_stdout(path):
             raise ConfigError(f"--{name} {path}: stdout is for {content}; name a file")
@@ -79,7 +79,7 @@ def check_files(content: str, **paths: Path | None) -> None:
 
 
 def parsed(text: bytes) -> int | None:
-    """Return the last line as a number; None if it is not a whole number."""
+    """Return the last line of a text as a number; None if that line is not a whole number."""
     last = text.rstrip().rpartition(b"\n")[2].strip()
     return int(last) if last.isdigit() else None
 
@@ -133,7 +133,7 @@ class Consumer:
 
 
 class Positions:
-    """Saves the state after the lines that the consumer has used; without a consumer, after all lines written."""
+    """Saves the state after the last line that the consumer has used or, without a consumer, the last line written."""
 
     def __init__(self, stream: Stream, consumer: Consumer, path: Path | None) -> None:
         self._stream, self._consumer, self._path = stream, consumer, path
@@ -170,7 +170,7 @@ class Positions:
             self._warned = True
 
     def save_prepared(self) -> None:
-        """Write the prepared state. Raises StreamError if another rank writes to its file."""
+        """Write the prepared state. Raises StreamError if the file contains the state of another rank."""
         from volt.stream.running.checkpoint import check_own, save_state
 
         if self._path is not None and self._prepared is not None:
@@ -197,7 +197,7 @@ _GRACE = 2.0  # seconds to write the rest of a line after a request to stop
 class Signals:
     """Requests by signal: to stop (the first SIGINT, SIGTERM or SIGHUP), to report (SIGUSR1).
 
-    running: whether lines are being written; before that, and while computing lines, a stop request acts at once.
+    running: whether the run has begun; before that, and while lines are computed, a request to stop interrupts at once.
     A second SIGINT or SIGTERM ends the process; a second SIGHUP, as from a closed terminal, is ignored.
     """
 
@@ -223,7 +223,7 @@ class Signals:
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """Raise KeyboardInterrupt or Ended in the block at a request to stop, even an earlier one."""
+        """Let a request to stop, even an earlier one, interrupt the block by KeyboardInterrupt or Ended."""
         self._computing = True
         try:
             if self.stop:
@@ -249,7 +249,6 @@ class Signals:
             os.close(self._ring)
 
     def drain(self) -> None:
-        """Empty the pipe that wakes the poll."""
         with suppress(BlockingIOError):
             os.read(self.wake, 512)
 
@@ -272,7 +271,8 @@ def own_stdout() -> Iterator[int]:
 class Outlet:
     """Writes to a descriptor. n_lines: number of whole lines written
 
-    listen: descriptor → function to call when it is readable;  every: function to call regularly
+    listen: descriptor → function to call when the descriptor is readable
+    every: function to call regularly
     """
 
     def __init__(
@@ -314,7 +314,6 @@ class Outlet:
             return 0
 
     def _attend(self, seconds: float, *, writing: bool = False) -> bool:
-        """Handle signals, listeners and the timer; return whether the descriptor is writable."""
         if writing:
             self._poll.register(self._out, select.POLLOUT)
         ready = dict(self._poll.poll(seconds * 1000))
@@ -344,14 +343,14 @@ def stdout_is_open() -> bool:
 
 
 def is_open(out: int) -> bool:
-    """Check whether a descriptor is writable; the replacement of a closed stdout is not."""
+    """Check whether a descriptor is writable, unlike the replacement of a stdout that was closed at the start."""
     return fcntl.fcntl(out, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
 
 
 def _unblocked(out: int) -> tuple[int, bool, int]:
-    """Return a descriptor to write to, whether it is new, and how many bytes to write at a time.
+    """Return a descriptor for writing without blocking, whether it is new, and how many bytes to write at a time.
 
-    A pipe is opened again if possible, because other processes may share the flag that keeps writes from blocking.
+    A pipe is opened again if possible, because O_NONBLOCK on the old descriptor would affect other processes, too.
     """
     mode = os.fstat(out).st_mode
     if stat.S_ISREG(mode):

@@ -42,9 +42,9 @@ _FIRST = 5
 
 
 def blocks_and_places(stream: Stream, *, limit: int | None, every: int | None) -> Iterator[tuple[bytes, str]]:
-    """Yield the stream's lines in blocks, with places: a line to log is a block with its place, other places are "".
+    """Yield blocks of lines, each with "" or, if the block is a line to log, with the line's place in the stream.
 
-    every: log the first five lines and every Nth; None logs none
+    every: N, to log the first five lines and every Nth line; None to log no lines
     """
     if every is None:
         yield from ((data, "") for data in stream.blocks(limit=limit))
@@ -103,7 +103,6 @@ class StateOptions:
 
     @property
     def source(self) -> Path | None:
-        """The state to continue from, if there is one."""
         return self.state if self.resume and self.state is not None and exists(self.state) else self.from_state
 
 
@@ -128,10 +127,10 @@ def run(
 
     A pipeline is a ready-made stream: default gives one SOURCE unchanged; example mixes a parallel and a
     back-translated SOURCE, with a tag and case noise; multistream mixes any number of SOURCEs; mtdata mixes data sets
-    that MTData downloads. If a file has the name of a pipeline, it is read as a configuration.
+    that MTData downloads. A file with the name of a pipeline is read as a configuration.
 
-    SIGUSR1 prints the report of the end on stderr. SIGINT and SIGTERM end the run after a whole line, and save its
-    state.
+    SIGUSR1 prints the same report on stderr as the end of the run. SIGINT and SIGTERM end the run after a whole line,
+    and save its state.
     """
     _check(limit, states, summary, sample, log_every)
     _check_files(source.files, states, [summary, sample])
@@ -179,7 +178,7 @@ def _check(
     limit: int | None, states: StateOptions, summary: Path | None, sample: Path | None, log_every: int | None
 ) -> None:
     if (limit is not None and limit < 0) or states.state_every < 1:
-        raise ConfigError(f"--limit {limit} --state-every {states.state_every}: give 0 or more, and 1 or more")
+        raise ConfigError(f"--limit {limit} --state-every {states.state_every}: the minimums are 0 and 1")
     if not stdout_is_open():
         raise OutputError("stdout is closed, but the lines go there; send them to a file or a pipe")
     if states.resume and states.state is None and states.ack is None:
@@ -190,7 +189,7 @@ def _check(
 
 
 def _check_files(read: Sequence[str | Path], states: StateOptions, written: Sequence[str | Path | None]) -> None:
-    """Raise ConfigError if the run would overwrite a file that it reads, other than its state."""
+    """Raise ConfigError if an output of the run is also an input; only the state may be both."""
     inputs = [*read, None if states.ack is None or states.ack.isdigit() else states.ack]
     check_places(["-", states.state, *written], inputs)
     check_places(["-", *written], [states.from_state])
@@ -239,7 +238,6 @@ class _Run:
         self.outlet = Outlet(self.out, self.signals, listen=listen, every=self._attend)
 
     def go(self, *, limit: int | None, log_every: int | None) -> int:
-        """Write lines until the limit, the end of the stream or a signal; return the exit status."""
         self.signals.running = True
         try:
             self._write(blocks_and_places(self.stream, limit=limit, every=log_every))

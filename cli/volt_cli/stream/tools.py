@@ -109,9 +109,9 @@ def merge_states(
 ) -> None:
     """Merge the states of all ranks into one, to continue a run with another number of ranks.
 
-    No line is repeated or lost. Give the merged state to every new rank, with --from-state. The line numbers of a new
-    rank continue after its share of the old ranks' lines. Its consumer counts from that number for --ack; --world N
-    prints the number.
+    No line is repeated or lost. Give the merged state to every new rank, with --from-state. The old ranks' lines
+    are divided among the new ranks; each new rank numbers its lines from the end of its share. --world N prints these
+    numbers, from which consumers count for --ack.
     """
     from volt.stream.running.checkpoint import load_state, save_state
     from volt.stream.running.merging_states import merge_states, rank_state
