@@ -44,7 +44,7 @@ class Library:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadFile:
-    """A vocabulary file and its model. problem: why VOLT cannot split words by it, or empty"""
+    """A vocabulary file and its content. problem: why VOLT itself cannot split words as the file says; or empty"""
 
     path: str
     model: Vocabulary | Library = field(repr=False)
@@ -138,7 +138,7 @@ def _unknown(tokenizer: Any) -> str:
 
 
 def _library(name: str, types: Mapping[int, str], texts: Sequence[str], *, n_bytes: int, encode: Encode) -> Library:
-    """Return a library. types: id → token; texts: each token's text, with one character for a byte"""
+    """Return a library. types: id → token; texts: the text of each token, "?" for a byte token"""
     numbers = np.full(max(types, default=-1) + 2, -1, np.int64)
     numbers[list(types)] = np.arange(len(types))
 
@@ -152,7 +152,7 @@ def _library(name: str, types: Mapping[int, str], texts: Sequence[str], *, n_byt
 
 
 def _front(encode: Encode, words: Sequence[str]) -> str:
-    """Return the prefix, a space or nothing, that makes the library split a lone word as within a line."""
+    """Return " " if the library splits a word within a line as it splits a space and the word; otherwise ""."""
     some = words[0] if words else ""
     alone, spaced, both = map(list, encode([some, f" {some}", f"{some} {some}"]))
     return " " if both == alone + spaced else ""

@@ -85,7 +85,7 @@ TRAINERS: dict[str, Callable[[int, Path, Path], Cost]] = {
 
 
 def main(kind: str, size: str, words: str, folder: str) -> int:
-    """Train and print the cost. Returns 1 if the library refuses, with its reason on stderr; 3 if it is missing."""
+    """Train and print the cost. Return 0; 1 if the library fails (stderr tells why); 3 if it is not installed."""
     try:
         cost = TRAINERS[kind](int(size), Path(words), Path(folder))
     except ImportError:
