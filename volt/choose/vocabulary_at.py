@@ -23,8 +23,8 @@ def vocabulary_at(
 ) -> Vocabulary:  # fmt: skip
     """Return the vocabulary of a size. If the candidates extend a vocabulary, add new tokens to that vocabulary.
 
-    kept: (size,) bool, which tokens the vocabulary has (default: all). Encoding splits the other tokens back into their
-        parts. Tokens spelled like a special token are never in the vocabulary
+    kept: (size,) bool, which tokens the vocabulary has (default: all); tokens spelled like a special token are always
+        left out. Encoding splits tokens that are left out back into their parts
 
     >>> from volt.learn import learn_bpe
     >>> candidates = learn_bpe({"low": 5, "lower": 2}, n_merges=2)

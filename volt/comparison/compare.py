@@ -158,7 +158,7 @@ def _searched(
 def _reached(
     candidates: Candidates, sizes: Sequence[int] | None, select: str
 ) -> tuple[Sequence[int] | None, str, list[str]]:
-    """Return the sizes to search, the rule, and sentences on requested sizes that the candidates lack."""
+    """Return the sizes to search, the rule, and sentences on requested sizes out of reach."""
     low, high = candidates.n_atoms, candidates.n_tokens
     offer = f"this corpus offers sizes from {low:,} to {high:,}"
     fixed, notes = parse_rule(select), []
@@ -240,7 +240,6 @@ def _results(
 
 
 def _unknown(results: Sequence[SystemResult]) -> list[str]:
-    """Return a list of one sentence that names all systems with too many unknown pieces; [] without such systems."""
     systems = []
     for result in results:
         parts: dict[str, Measures | None] = {"the training text": result.training, "the held-out text": result.heldout}

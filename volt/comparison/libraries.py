@@ -82,7 +82,6 @@ def load(path: str | Path) -> Library | None:
 
 
 def _loaded(library: str, path: Path, load: Callable[[Any], Any]) -> tuple[str, Any]:
-    """Return the library's name and version, and what it loads from a file."""
     try:
         module = import_module(library)
     except ImportError:
@@ -130,7 +129,7 @@ def of_tokenizers(path: Path) -> Library:
 
 
 def _unknown(tokenizer: Any) -> str:
-    """Return the unknown token. For a Unigram model, only the JSON contains it."""
+    """Return the unknown token; only the JSON contains a Unigram model's."""
     if hasattr(tokenizer.model, "unk_token"):
         return tokenizer.model.unk_token or ""
     number = json.loads(tokenizer.to_str())["model"].get("unk_id")

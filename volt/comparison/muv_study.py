@@ -45,7 +45,7 @@ def token_table(search: SearchResult) -> pl.DataFrame:
     count, rank: its count and rank in the chosen vocabulary; null if that vocabulary lacks it
     appears: the smallest size that has the token
     peak, peak_count: the size at which its count is greatest, and that count
-    scaffolding: the first searched size whose vocabulary makes it by a merge but drops it; null if none does
+    scaffolding: the first searched size at which merges make it but the vocabulary drops it, or null
     """
     candidates, change = search.candidates, search.candidates.trajectory
     chosen = dict(zip(search.vocabulary.tokens, search.vocabulary.counts, strict=True))
@@ -107,7 +107,7 @@ def sample_cuts(search: SearchResult, samples: Sequence[tuple[str, str]]) -> Sam
 
 
 def _substrings(candidates: Candidates, words: Sequence[str]) -> set[str]:
-    """Return all strings in these words that may be tokens; no other token can occur in them."""
+    """Return all strings in these words that may be tokens."""
     longest, texts = max(map(len, candidates.tokens)), set[str]()
     for word in words:
         text = PREFIX * (candidates.marker == "prefix") + word + SUFFIX * (candidates.marker == "suffix")
@@ -128,7 +128,6 @@ class Argmax:
 
     over: which sizes: "grid", those of the paper; "every size"; or "floor", every 1,000th size from `floor` on
     length: whether Eq. 2 averages the length of tokens ("type") or of pieces ("occurrence")
-    on_edge: whether it is the first or last of the sizes
     """
 
     over: str
@@ -159,7 +158,7 @@ class Study:
     grid: for each size, three entropies, and the MUV (Eq. 1) of each: Eq. 2 by tokens, Eq. 2 by pieces, and Eq. 4
     argmaxes: the sizes with the greatest MUV
     curve: entropy and MUV of BPE at up to 500 evenly spaced sizes; the first size has no MUV
-    costs: costs in the format of the paper's Table 4
+    costs: rows as in the paper's Table 4
     warnings: sentences on what the argmaxes depend on
     """
 

@@ -84,7 +84,6 @@ class Table:
 
 
 def _significant(value: float) -> str:
-    """Format with at least three significant digits, commas for thousands, and powers of ten for tiny values."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     if abs(value) >= 100:

@@ -306,7 +306,6 @@ def approximate_sum(parts: Iterable[CountedPart], *, n_words: int, n_symbols: in
 
 
 def _numbers(one: CountedPart, other: CountedPart) -> CountedPart:
-    """Return the first part's table with both parts' numbers of lines and bytes added up."""
     return CountedPart(one.table, *(sum(numbers) for numbers in zip(one[1:], other[1:], strict=True)))
 
 

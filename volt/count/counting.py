@@ -1,8 +1,8 @@
 r"""One file → counted parts, block by block: how text, tables, JSON lines and Parquet become words.
 
-Polars counts one block while the next is read. Large plain text is counted by units instead, the texts between white
-space: each thread fills a table of units, and splits these into words when the table is full. All words go into one
-table, which a lock protects.
+Polars counts one block while the next is read. Large plain text is counted by units (text between white space) instead:
+each thread fills a table of units, and splits these into words when the table is full. All words go into one table,
+which a lock protects.
 """
 
 from __future__ import annotations
@@ -202,7 +202,6 @@ class ShardCounter:
 
     @property
     def _unit_cutter(self) -> UnitCutter | None:
-        """The splitter of units into words; None if text cannot be counted by units."""
         plain = self.normalizer.name == "none" and not (self.special and self.special.user)
         if not plain or self.fields or self.column is not None or self.word_counts:
             return None

@@ -1,7 +1,4 @@
-"""`WordCounts`: how often each distinct pre-token of a corpus occurs.
-
-The counts of two corpora add up to the counts of both together.
-"""
+"""`WordCounts`: how often each distinct pre-token of a corpus occurs. Counts of two corpora can be added."""
 
 from __future__ import annotations
 

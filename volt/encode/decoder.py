@@ -184,7 +184,7 @@ def _table(vocabulary: Vocabulary) -> TextTable:
 
 
 def _split(out: NDArray[np.uint8], ends: Longs) -> list[str]:
-    """Return the lines of a block. If no line contains a line end, they are decoded together, several times faster."""
+    """Return a block's lines; decode them together, several times faster, if none contains a line end."""
     lines = str(out[1 : ends[-1]].data, "utf-8", "replace").split("\n")
     if len(lines) == len(ends):
         return lines

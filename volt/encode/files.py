@@ -249,7 +249,7 @@ def _write(output: Path, parts: Iterable[tuple[Chunk, EncodedPart]], job: Encode
 
 
 def _write_header(file: BinaryIO, n: int) -> None:
-    """Write the header of a numpy file of n ids; its size does not depend on n."""
+    """Write the header of a numpy file of n ids, in equal size for any n."""
     np.lib.format.write_array_header_1_0(file, {"descr": "<i4", "fortran_order": False, "shape": (n,)})
 
 
@@ -330,7 +330,6 @@ class _Manifest:
 
 
 def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the origin of each output, as far as the manifest is undamaged."""
     origins, end = dict[str, Any](), 0
     try:
         text = read_bytes(folder / _MANIFEST, kind=OutputError).decode()

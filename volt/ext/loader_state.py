@@ -28,7 +28,7 @@ class Position:
     """The position of the next step: `skip` steps after the state `steps`.
 
     steps: a state of `Steps`; None for the beginning
-    skip: how many steps to skip after that state
+    skip: a number of steps
     world: the number of ranks that share the skipped steps
     until: the iteration ends before the step of this number; None for all steps
     ended: whether the stream has no further step

@@ -193,7 +193,7 @@ class _CountedFile:
             yield piece
 
     def _filled(self, size: int) -> bytes:
-        """Read `size` bytes, fewer only at the end, even if a pipe delivers them in small parts."""
+        """Read `size` bytes even from a pipe; fewer only at the end."""
         result = [self.read(size)]
         while result[-1] and (left := size - sum(map(len, result))):
             result.append(self.read(left))
@@ -234,7 +234,6 @@ def _open(path: str, wait: Wait | None = None) -> Iterator[_CountedFile]:
 
 
 def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:
-    """Yield the pieces of a file's text, decompressed. Raises CorpusError if it is binary."""
     file.step, pieces = min(_READ_SIZE, block_size), file.pieces()
     taken, head = list[bytes](), b""
     for piece in pieces:

@@ -172,7 +172,7 @@ def _lines(
     data: Data, rows: list[Row], heights: Mapping[int, float], *, title: str, points: list[Row], scale: alt.Scale,
     name: str,
 ) -> alt.LayerChart:  # fmt: skip
-    """Return a chart of lines over size, with a mark at each picked size. heights: size → the mark's height"""
+    """Return a chart of lines over size. heights: size → the height of the mark if the size is picked"""
     thirds = [m * 10.0**k for k in range(-6, 7) for m in (1, 3)]
     ticks = alt.Axis(values=thirds) if scale.to_dict().get("type") == "log" else alt.Axis(tickCount=5)
     sizes, from_first = alt.Axis(format=",d", tickCount=6), alt.Scale(nice=False, zero=False)
