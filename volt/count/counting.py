@@ -286,5 +286,5 @@ class ShardCounter:
 
 
 def _without_blanks(data: bytes) -> bytes:
-    """Drop empty lines if line ends are half of the data: an empty line takes more memory than a word."""
+    """Drop empty lines if line ends are half of the data or more; they take more memory than words."""
     return re.sub(rb"\n+", b"\n", data) if 2 * len(data.translate(None, b"\n")) <= len(data) else data
