@@ -67,7 +67,7 @@ def at_bars(signature: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class LabelledText:
-    """A text after its label; all lines are indented by the label's width.
+    """A label and its text; further lines of the text are indented by the label's width.
 
     parts: unbreakable parts of the text
     gap: separator of two parts in a line
@@ -157,7 +157,7 @@ class Grid:
 
 
 def _grown(least: dict[int, int], natural: Sequence[int], room: int) -> dict[int, int]:
-    """Return the widths of columns within `room`: surplus is distributed; a deficit comes off the last column.
+    """Distribute surplus `room` over columns; if room lacks, narrow the last column. Returns the widths.
 
     >>> _grown({0: 4, 2: 10}, [6, 9, 30], 40), _grown({0: 4, 2: 80}, [6, 9, 90], 40)
     ({0: 6, 2: 30}, {0: 4, 2: 34})
@@ -183,7 +183,7 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def column_parts(widths: Sequence[int], room: int) -> list[list[int]]:
-    """Return the columns of each part of a table that is split to fit `room`; all parts have the first column.
+    """Split a wide table into parts that fit `room`: return the columns of each; all have the first column.
 
     >>> column_parts([6, 5, 5, 5], 20), column_parts([6, 5, 5, 5], 40)
     ([[0, 1, 2], [0, 3]], [[0, 1, 2, 3]])

@@ -21,10 +21,10 @@ def vocabulary_at(
     candidates: Candidates, size: int, *, kept: NDArray[np.bool_] | None = None, special: SpecialTokens = _USUAL,
     byte_fallback: bool = False, provenance: dict[str, Any] | None = None,
 ) -> Vocabulary:  # fmt: skip
-    """Return the vocabulary of a size; for an extension, the extended vocabulary with new tokens.
+    """Return the vocabulary of a size. If the candidates extend a vocabulary, add new tokens to that vocabulary.
 
-    kept: (size,) bool, which tokens the vocabulary has (default: all); the rest are split back, and so are tokens
-        spelled like a special token
+    kept: (size,) bool, which tokens the vocabulary has (default: all); tokens spelled like a special token are always
+        left out. Encoding splits tokens that are left out back into their parts
 
     >>> from volt.learn import learn_bpe
     >>> candidates = learn_bpe({"low": 5, "lower": 2}, n_merges=2)
@@ -60,7 +60,7 @@ def vocabulary_at(
 def vocabulary_of(
     candidates: Candidates, *, merges: Iterable[tuple[str, str]], tokens: Iterable[str], **rest: Any
 ) -> Vocabulary:
-    """Return a vocabulary of some merges and tokens of the candidates. rest: its further fields"""
+    """Return a vocabulary of some of the candidates' merges and tokens. rest: further fields of `Vocabulary`"""
     return Vocabulary(
         merges=tuple(merges),
         tokens=tuple(tokens),
@@ -72,7 +72,7 @@ def vocabulary_of(
 
 
 def counts_of_kept(candidates: Candidates, kept: NDArray[np.bool_]) -> Longs:
-    """Return exact counts of a size's tokens after those that are not `kept` are split back into their parts."""
+    """Return the exact count of each of the first `len(kept)` tokens; a token not `kept` counts as its parts."""
     counts = candidates.counts_at(len(kept))
     results, first_merges = np.unique(candidates.results, return_index=True)
     parts = dict(zip(results.tolist(), candidates.parts[first_merges].tolist(), strict=True))

@@ -48,7 +48,7 @@ from volt.learn.candidates import Candidates
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Searched:
-    """A search, and the costs of learning alone, with the search, and with the entropies of all sizes."""
+    """A search, and three costs: of learning, of learning and search, of learning and the entropies of all sizes."""
 
     search: SearchResult
     learning: Cost
@@ -80,7 +80,7 @@ def compare(
     sizes: the sizes to search, on all sources together (default: some twenty round ones)
     select: the rule that chooses among the sizes (see volt.choose.rules)
     n_candidates: how many merges to learn; None for as many as the rules need
-    temperature: rescales the sources for learning; measures use the original texts
+    temperature: sampling temperature of the sources for learning (see `volt.mix`); measures use the original texts
     separate: whether to add a system with a separate vocabulary for each source
     samples: lines to show at every size (default: some lines of the sources)
     parameters: parameters of the search
@@ -158,7 +158,7 @@ def _searched(
 def _reached(
     candidates: Candidates, sizes: Sequence[int] | None, select: str
 ) -> tuple[Sequence[int] | None, str, list[str]]:
-    """Return the sizes to search, the rule, and sentences on requested sizes that the candidates lack."""
+    """Return the sizes to search, the rule, and sentences on requested sizes out of reach."""
     low, high = candidates.n_atoms, candidates.n_tokens
     offer = f"this corpus offers sizes from {low:,} to {high:,}"
     fixed, notes = parse_rule(select), []
@@ -240,7 +240,6 @@ def _results(
 
 
 def _unknown(results: Sequence[SystemResult]) -> list[str]:
-    """Return one sentence that names all systems with too many unknown pieces, or [] if there is none."""
     systems = []
     for result in results:
         parts: dict[str, Measures | None] = {"the training text": result.training, "the held-out text": result.heldout}

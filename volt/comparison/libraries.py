@@ -44,7 +44,7 @@ class Library:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadFile:
-    """A vocabulary file and its model. problem: why VOLT cannot split words by it, or empty"""
+    """A vocabulary file and its content. problem: why VOLT itself cannot split words as the file says; or empty"""
 
     path: str
     model: Vocabulary | Library = field(repr=False)
@@ -82,7 +82,6 @@ def load(path: str | Path) -> Library | None:
 
 
 def _loaded(library: str, path: Path, load: Callable[[Any], Any]) -> tuple[str, Any]:
-    """Return the library's name and version, and what it loads from a file."""
     try:
         module = import_module(library)
     except ImportError:
@@ -130,7 +129,7 @@ def of_tokenizers(path: Path) -> Library:
 
 
 def _unknown(tokenizer: Any) -> str:
-    """Return the unknown token. For a Unigram model, only the JSON contains it."""
+    """Return the unknown token; only the JSON contains a Unigram model's."""
     if hasattr(tokenizer.model, "unk_token"):
         return tokenizer.model.unk_token or ""
     number = json.loads(tokenizer.to_str())["model"].get("unk_id")
@@ -138,7 +137,7 @@ def _unknown(tokenizer: Any) -> str:
 
 
 def _library(name: str, types: Mapping[int, str], texts: Sequence[str], *, n_bytes: int, encode: Encode) -> Library:
-    """Return a library. types: id → token; texts: each token's text, with one character for a byte"""
+    """Return a library. types: id → token; texts: the text of each token, "?" for a byte token"""
     numbers = np.full(max(types, default=-1) + 2, -1, np.int64)
     numbers[list(types)] = np.arange(len(types))
 
@@ -152,7 +151,7 @@ def _library(name: str, types: Mapping[int, str], texts: Sequence[str], *, n_byt
 
 
 def _front(encode: Encode, words: Sequence[str]) -> str:
-    """Return the prefix, a space or nothing, that makes the library split a lone word as within a line."""
+    """Return " " if the library splits a word within a line as it splits a space and the word; otherwise ""."""
     some = words[0] if words else ""
     alone, spaced, both = map(list, encode([some, f" {some}", f"{some} {some}"]))
     return " " if both == alone + spaced else ""

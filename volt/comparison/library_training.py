@@ -55,7 +55,7 @@ def _train_sentencepiece(size: int, words: Path, folder: Path, *, model_type: st
 
 
 def _train_wordpiece(size: int, words: Path, folder: Path) -> Cost:
-    """Train on text that repeats each word as often as it occurs, because the library takes no counts."""
+    """Train on text that repeats each word by its count: the library takes no counts."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=MAX_WORD))
@@ -85,7 +85,7 @@ TRAINERS: dict[str, Callable[[int, Path, Path], Cost]] = {
 
 
 def main(kind: str, size: str, words: str, folder: str) -> int:
-    """Train and print the cost. Returns 1 if the library refuses, with its reason on stderr; 3 if it is missing."""
+    """Train and print the cost. Return 0; 1 if the library fails (stderr tells why); 3 if it is not installed."""
     try:
         cost = TRAINERS[kind](int(size), Path(words), Path(folder))
     except ImportError:

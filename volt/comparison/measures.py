@@ -1,7 +1,7 @@
 """Distinct words, their counts, and how a system splits them → `Measures`: every criterion of one system on one text.
 
-Unknown pieces count as pieces; together they are one more type, of one character. Many unknown pieces would make a
-system look compact and even, so above 1 % no measure that ranks systems is set.
+Unknown pieces count as pieces; all of them are occurrences of one additional token, of length 1. Many unknown pieces
+could make a system look good, so if more than 1 % are unknown, the measures that rank systems are None.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ MOST_UNKNOWN = 0.01  # of the pieces; beyond it a system is not ranked
 class Measures:
     """Measures of one system on one text; an undefined measure is None. The columns of `tables.MEASURES` explain them.
 
-    muv: MUV on the training text, for a system whose size was searched
-    parity: set only for a source; premium: set only if all sources have equally many lines
+    muv: MUV on all training text, for a system whose size was searched
+    parity, premium: only for the text of one of several sources; premium only if all have equally many lines
     """
 
     n_words: int
@@ -73,7 +73,7 @@ class Text:
 class Cuts:
     """The pieces of distinct words.
 
-    ids: (n_pieces,) int64, the token's index; −1 if it is unknown
+    ids: (n_pieces,) int64, the index of each piece's token; -1 for an unknown piece
     ends: (n_words,) int64, where each word ends in `ids`
     """
 
@@ -84,7 +84,7 @@ class Cuts:
         return np.diff(self.ends, prepend=0)
 
     def token_counts(self, word_counts: Longs, n_types: int) -> Longs:
-        """Return each token's count in a text, (n_types,), exact beyond 2⁵³."""
+        """Return each token's count in a text, (n_types,) int64."""
         repeats, known = np.repeat(word_counts, self.per_word()), self.ids >= 0
         counts = np.zeros(n_types, np.int64)
         np.add.at(counts, self.ids[known], repeats[known])
@@ -99,7 +99,7 @@ def cuts_of(ids: Sequence[Sequence[int]]) -> Cuts:
 def measure(
     parts: Sequence[tuple[Text, Cuts]], *, lengths: Longs, length: Length, model: LanguageModel | None
 ) -> Measures:
-    """Measure a text in parts, such as one for each source."""
+    """Measure a text that consists of parts, such as one for each source."""
     counts = np.sum([cuts.token_counts(text.word_counts, len(lengths)) for text, cuts in parts], axis=0)
     word_counts = np.concatenate([text.word_counts for text, _ in parts])
     per_word = np.concatenate([cuts.per_word() for _, cuts in parts])
@@ -145,7 +145,7 @@ def measure(
 
 
 def character_entropy(characters: Mapping[str, int]) -> tuple[float, int]:
-    """Return Eq. 2 of a text split into characters, and the number of distinct characters."""
+    """Return the entropy (Eq. 2) of a text split into characters, and the number of distinct characters."""
     counts = np.fromiter(characters.values(), np.int64, len(characters))
     return criteria.entropy(counts, np.ones(len(counts), np.int64)), len(counts)
 

@@ -1,7 +1,7 @@
-"""A search → `Study` of MUV-search, the table of its tokens, and `SampleCuts`: lines split at every size.
+"""A search → the `Study` of MUV-search, a table of the candidate tokens, and lines split at every size (`SampleCuts`).
 
 MUV-search picks the BPE vocabulary with the greatest marginal utility (Eq. 1). If the entropy curve is convex, the
-first size wins: the choice of sizes decides, not the corpus. So the study compares several grids.
+first size wins: the choice of sizes decides, not the corpus. So the study compares several grids (lists of sizes).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from volt.text.atoms import PREFIX, SUFFIX
 class SampleCuts:
     """Sample lines, split by the vocabulary of every searched size.
 
-    samples: the name of each line's text, and the line
-    cuts: [size][sample][word] → the word's pieces: indices of tokens, or unknown characters
-    counts: [size] → token's index, as a string → its count in the corpus, for tokens in the samples
+    samples: for each line, the name of its text, and the line
+    cuts: [size][sample][word] → the word's pieces: an index for each token, a string for each unknown character
+    counts: [size] → {index as a string: count in the corpus} of the tokens in the samples
     """
 
     sizes: tuple[int, ...]
@@ -40,12 +40,12 @@ class SampleCuts:
 
 
 def token_table(search: SearchResult) -> pl.DataFrame:
-    """Return a row for each candidate token.
+    """Return a table with a row for each candidate token.
 
-    count, rank: its count and rank in the chosen vocabulary, or null
+    count, rank: its count and rank in the chosen vocabulary; null if that vocabulary lacks it
     appears: the smallest size that has the token
     peak, peak_count: the size at which its count is greatest, and that count
-    scaffolding: the first searched size that drops it, or null
+    scaffolding: the first searched size at which merges make it but the vocabulary drops it, or null
     """
     candidates, change = search.candidates, search.candidates.trajectory
     chosen = dict(zip(search.vocabulary.tokens, search.vocabulary.counts, strict=True))
@@ -107,7 +107,7 @@ def sample_cuts(search: SearchResult, samples: Sequence[tuple[str, str]]) -> Sam
 
 
 def _substrings(candidates: Candidates, words: Sequence[str]) -> set[str]:
-    """Return all strings in these words that may be tokens; no other token can occur in them."""
+    """Return all strings in these words that may be tokens."""
     longest, texts = max(map(len, candidates.tokens)), set[str]()
     for word in words:
         text = PREFIX * (candidates.marker == "prefix") + word + SUFFIX * (candidates.marker == "suffix")
@@ -124,9 +124,10 @@ CURVE_POINTS = 500
 
 @dataclass(frozen=True, slots=True)
 class Argmax:
-    """The argmax of Eq. 1 among the "grid" (the paper's), "every size", or the steps of 1,000 from a "floor" on.
+    """The size with the greatest MUV (Eq. 1) among some sizes.
 
-    length: the mean length of Eq. 2 is over "type" (tokens) or "occurrence" (pieces)
+    over: which sizes: "grid", those of the paper; "every size"; or "floor", every 1,000th size from `floor` on
+    length: whether Eq. 2 averages the length of tokens ("type") or of pieces ("occurrence")
     """
 
     over: str
@@ -154,10 +155,10 @@ class CostRow:
 class Study:
     """The study of MUV-search.
 
-    grid: for each size, Eq. 2 by tokens and by pieces, Eq. 4, and Eq. 1 of each
-    argmaxes: where Eq. 1 is greatest
-    curve: Eq. 2 and Eq. 1 (from the second size on) of BPE at up to 500 evenly spaced sizes
-    costs: as in the paper's Table 4
+    grid: for each size, three entropies, and the MUV (Eq. 1) of each: Eq. 2 by tokens, Eq. 2 by pieces, and Eq. 4
+    argmaxes: the sizes with the greatest MUV
+    curve: entropy and MUV of BPE at up to 500 evenly spaced sizes; the first size has no MUV
+    costs: rows as in the paper's Table 4
     warnings: sentences on what the argmaxes depend on
     """
 
@@ -206,7 +207,7 @@ def muv_study(
 
 
 def grid_argmax(candidates: Candidates, *, grid: Sequence[int] = GRID) -> Argmax | None:
-    """Return the pick of MUV-search on the paper's grid; None if candidates reach fewer than two sizes of it."""
+    """Return the pick of MUV-search on a grid; None if the candidates reach fewer than two of the grid's sizes."""
     return _argmax(muv_search(candidates), _within(candidates, grid), "grid", "type")
 
 

@@ -10,7 +10,7 @@ All reports come from one `Comparison`. `as_data` lays it out as JSON; a capital
     systems         [SystemResult];  chosen: the name of the system that the search's rule chose
     study           Study
     tokens          columns {token, length, count, rank, appears, peak, peak_count, scaffolding}; count and rank
-                    are null for a token that the chosen vocabulary lacks, scaffolding for one that no size drops
+                    are null if the chosen vocabulary lacks a token; scaffolding is null if no size drops the token
     lengths         [{length, types, pieces}] of the chosen vocabulary
     samples         {sizes, samples: [{source, line}], cuts: [size][sample][word] → list of token number or string,
                     counts: [size] → {token number as string: count}}
@@ -50,9 +50,9 @@ class SystemResult:
     """One vocabulary, measured.
 
     size: number of tokens, without special ones
-    n_scaffolding: tokens that merges make and the vocabulary drops; None for systems of other libraries
-    cost_note: what seconds and memory_mb include
-    shares: each source's share of the vocabulary: its share of a token's count, averaged over used tokens
+    n_scaffolding: number of tokens that merges make but the vocabulary drops; None for systems of other libraries
+    cost_note: what `seconds` and `memory_mb` include
+    shares: source → the share of a token's occurrences that are in this source, averaged over the used tokens
     """
 
     name: str

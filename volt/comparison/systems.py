@@ -1,11 +1,11 @@
 """A search, a size, a file or another library → `System`: a vocabulary, how it splits words, and its cost.
 
     volt RULE           the kept tokens of the size that the rule picks, from one search
-    muv-search          the BPE vocabulary with the greatest Eq. 1 on the paper's grid
-    bpe:N               N tokens of the same BPE, all kept
+    muv-search          the BPE vocabulary with the greatest MUV (Eq. 1) on the paper's grid of sizes
+    bpe:N               the first N tokens of the same BPE
     spm-bpe:N           N tokens, trained by sentencepiece on the same words; likewise spm-unigram:N
     wordpiece:N         N tokens, trained by Hugging Face tokenizers on the same words
-    PATH, PATH:PATTERN  a vocabulary file, and the split pattern, if the file lacks it
+    PATH, PATH:PATTERN  a vocabulary file; PATTERN is the split pattern if the file lacks one
 
 Without ":N" a system has the size of the chosen VOLT vocabulary.
 """
@@ -49,7 +49,7 @@ _NAMES = {"spm-bpe": "sentencepiece bpe", "spm-unigram": "sentencepiece unigram"
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A system, parsed from its name. pattern: a published pattern or a regular expression"""
+    """The parsed name of a system. pattern: the split pattern of a file: a published pattern or a regular expression"""
 
     kind: str
     size: int | None = None
@@ -67,10 +67,10 @@ class Spec:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class System:
-    """A vocabulary. `cut` splits words of a named source into indices of `tokens`.
+    """A vocabulary, and `cut`, a function of words and their source that splits the words into indices of `tokens`.
 
-    step_muv: Eq. 1 against the previous searched size, if its size was searched
-    sources: the names of the sources whose words it can split; None for any
+    step_muv: MUV (Eq. 1) from the previous searched size to this one; None if this size was not searched
+    sources: the names of the sources whose words `cut` can split; None for all
     """
 
     name: str
@@ -132,7 +132,8 @@ def system_at(
 def vocabulary_system(name: str, vocabulary: Vocabulary, *, words_of: WordCounts | None = None, **facts: Any) -> System:
     """Return a system that splits words with VOLT's `Encoder`.
 
-    words_of: the counts of the words to split; if their settings differ, each word is encoded as a line
+    words_of: the counts of the words to split. If they were normalised or split with other settings than the
+        vocabulary's, each word is encoded as a line
     """
     encoder = Encoder(vocabulary)
     roles = set(vocabulary.special.roles.values())

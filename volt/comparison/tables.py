@@ -30,7 +30,7 @@ class Cell(NamedTuple):
 class TableColumn:
     """A column, with the same name in every report.
 
-    title: the meaning, as the end of the sentence "label: …"
+    title: the meaning of the column; reports write it after the label and a colon
     form: a name in FORMS, the format of its values
     detail: whether brief tables omit it
     """
@@ -84,7 +84,6 @@ class Table:
 
 
 def _significant(value: float) -> str:
-    """Format with at least three significant digits, commas for thousands, and powers of ten for tiny values."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     if abs(value) >= 100:
@@ -294,7 +293,7 @@ def study_tables(data: Data) -> list[Table]:
 
 
 def report_tables(data: Data, *, full: bool = True) -> list[Table]:
-    """Return the brief tables of a comparison's data that have rows. full: include every measure by source"""
+    """Return the brief tables of a comparison, without empty ones. full: include every measure by source"""
     tables = [corpus_table(data), cost_table(data), *system_tables(data)]
     if len(data["corpus"]["sources"]) > 1:
         tables += [*chosen_source_tables(data), *measures_by_source(data, full=full)]

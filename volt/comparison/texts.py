@@ -87,7 +87,7 @@ def sample_lines(path: str, n: int = N_SAMPLES) -> tuple[str, ...]:
 
 
 def match_names(names: Sequence[str], heldout: Sequence[NamedText]) -> tuple[tuple[NamedText, ...], list[str]]:
-    """Return held-out texts, under the training texts' names, and a sentence on each text without a partner."""
+    """Match held-out texts to sources by name. Return the texts, and a sentence on each name without a match."""
     if len(names) == len(heldout) == 1 and heldout[0].name != names[0]:  # a single text belongs to a single source
         return (replace(heldout[0], name=names[0]),), []
     known, inputs = ", ".join(names), [text.name for text in heldout]
@@ -99,7 +99,7 @@ def match_names(names: Sequence[str], heldout: Sequence[NamedText]) -> tuple[tup
 
 
 def unseen_characters(seen: Sequence[NamedText], heldout: NamedText) -> str | None:
-    """Return a sentence about a held-out text's characters that no training text has; None if they are rare."""
+    """Return a sentence on the characters of a held-out text that training lacks; None if these are rare."""
     known, occurrences = set("".join(chain.from_iterable(text.counts.words for text in seen))), heldout.characters
     unseen = {character: count for character, count in occurrences.items() if character not in known}
     share = sum(unseen.values()) / max(1, occurrences.total())

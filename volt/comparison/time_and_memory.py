@@ -72,7 +72,7 @@ def measured(call: Callable[P, T], *values: P.args, **options: P.kwargs) -> tupl
 
 
 def _restarted_peak() -> int | None:
-    """Reset the peak resident size. Returns the current size in bytes, or None if the system cannot reset it."""
+    """Reset the peak resident size. Return the current size in bytes; None if resetting is impossible."""
     try:
         (_PROCESS / "clear_refs").write_text("5")  # see proc(5): resets VmHWM to the current resident size
         return _status("VmRSS")

@@ -3,9 +3,9 @@
     exact         tables that are too large are written as sorted runs, which are merged at the end
     approximate   lossy counting (Manku and Motwani 2002) of a fixed number of words (Metwally et al. 2005)
 
-If a forgotten word reappears, its count restarts at zero. So each word also stores its greatest possible loss: the
-bound at the time it (re)appeared. Words with the least sum of count and loss are forgotten; the greatest sum among
-them becomes the bound.
+Approximate counting forgets the words with the least sum of count and loss; the greatest sum among them becomes the
+bound. If a forgotten word reappears, its count restarts at zero. Its loss is the bound at that time: the greatest
+number of its occurrences that may have been forgotten.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def return_freed_memory() -> None:
 
 
 class CounterLimits(NamedTuple):
-    """The limits of a counter of units: units of each thread, and words of all threads together.
+    """The limits of a `UnitCounter`: distinct units in each thread's table, distinct words in the shared table.
 
     by_block: whether the counter returns its words after each block, so that results do not depend on the threads
     """
@@ -162,9 +162,9 @@ _MOST, _ROWS = 32, 1 << 16
 
 
 class SortedRuns:
-    """Sorted runs (tables on disk, sorted by word) and their sum, which reads `rows` rows of each run at a time.
+    """Sorted runs: tables on disk, sorted by word. To add them up, `rows` rows of each run are read at a time.
 
-    most: how many runs of a level are merged into one run of the next level, so that few files are open
+    most: how many runs are merged into one longer run, so that few files are open
     """
 
     def __init__(self, folder: Path, *, most: int = _MOST, rows: int = _ROWS) -> None:
@@ -237,7 +237,7 @@ _COUNT, _MISSED = pl.col("count"), pl.col("missed")
 
 
 class BoundedSum(NamedTuple):
-    """The sum of parts, the maximum by which a count can be too low, and how many occurrences of words are left out."""
+    """The sum of parts, by how much a count can be too low at most, and the occurrences of omitted words."""
 
     part: CountedPart
     bound: int
@@ -283,9 +283,9 @@ def _retained(tables: Iterator[pl.DataFrame], whole: CountedPart, budget: Budget
 
 
 def approximate_sum(parts: Iterable[CountedPart], *, n_words: int, n_symbols: int | None = None) -> BoundedSum:
-    """Add up word counts approximately, keeping about the `n_words` most frequent words.
+    """Add up word counts approximately: remember about the `n_words` most frequent words.
 
-    n_symbols: the maximum number of characters in these words, counting one more for each word's end
+    n_symbols: the maximum number of characters of these words together; each word's end counts as a character
     """
     known = EMPTY.with_columns(missed=pl.lit(0, pl.Int64))
     whole, bound, total = CountedPart(EMPTY, 0, 0, 0), 0, 0
@@ -306,7 +306,6 @@ def approximate_sum(parts: Iterable[CountedPart], *, n_words: int, n_symbols: in
 
 
 def _numbers(one: CountedPart, other: CountedPart) -> CountedPart:
-    """Return the first part's table with the sums of the lines and bytes of both."""
     return CountedPart(one.table, *(sum(numbers) for numbers in zip(one[1:], other[1:], strict=True)))
 
 

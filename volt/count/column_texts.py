@@ -41,7 +41,7 @@ def column_numbers(value: str | int | Iterable[int] | None) -> tuple[int, ...]:
 
 
 def field_texts(block: Block, fields: tuple[int, ...]) -> pl.LazyFrame:
-    """Return these fields of tab-separated lines, numbered from 1, one per row of a column `text`.
+    """Return some fields of tab-separated lines as rows of a column `text`; fields are numbered from 1.
 
     >>> field_texts(Block("a.tsv", 1, 2, b"low\\tlower\\nold\\tolder\\n", 20), (2, 1)).collect()["text"].to_list()
     ['lower', 'low', 'older', 'old']
@@ -57,7 +57,7 @@ def field_texts(block: Block, fields: tuple[int, ...]) -> pl.LazyFrame:
 
 
 def first_columns(path: str) -> list[str]:
-    """Return the columns of a text's first line if all of its first lines have several; otherwise []."""
+    """Return the first line's columns if each of the first few lines has several columns; otherwise []."""
     if not is_file(path) or is_json_lines(path) or is_parquet(path):
         return []
     blocks = read_blocks(path, block_size=_HEAD, errors="replace", max_line=None)

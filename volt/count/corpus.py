@@ -1,8 +1,8 @@
 r"""Corpus → `WordCounts`: how often each distinct pre-token occurs, which is all that learning reads.
 
-The counts of two files, added up, are the counts of both. So the result depends neither on how a corpus is split into
-files and blocks, nor on their order or compression. The map of a process pool assigns whole files to workers;
-`in_ranges` also splits large plain files into ranges; words and line numbers stay the same.
+The counts of a corpus are the sums of its files' counts. So the result depends neither on how a corpus is split into
+files and blocks, nor on their order or compression. With `map=pool.map`, a process pool counts whole files;
+`map=in_ranges(pool.map)` also divides large plain files. Words, and line numbers in errors, stay the same.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def in_ranges(map: ShardMap, *, size: int = RANGE_SIZE) -> Map:
 
 
 def shards_of(paths: Iterable[str], *, size: int = RANGE_SIZE) -> list[Shard]:
-    """Return the ranges of each path, of `size` bytes, or the path itself if it is not split."""
+    """Divide files into ranges of `size` bytes; return the ranges, and the path of each undivided file."""
     shards: list[Shard] = []
     for path in paths:
         ranges = [] if is_parquet(path) else [*ranges_of(path, size=size)]

@@ -1,7 +1,8 @@
 r"""One file → counted parts, block by block: how text, tables, JSON lines and Parquet become words.
 
-Polars counts one block while the next is read. Large plain text is counted by units instead: each thread fills a table
-of units, and splits the units into words when it is full. All words go into one table, which a lock protects.
+Polars counts one block while the next is read. Large plain text is counted by units (text between white space) instead:
+each thread fills a table of units, and splits these into words when the table is full. All words go into one table,
+which a lock protects.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _PIECE = 1 << 20  # bytes
 
 
 class UnitCounter:
-    """Counter of the words of blocks; each thread counts `piece` bytes at a time."""
+    """Counter of words by units, in threads. Each thread counts about `piece` bytes of a block at a time."""
 
     def __init__(
         self, cutter: UnitCutter, *, piece: int = _PIECE, n_threads: int | None = None, most_units: int = MOST,
@@ -124,7 +125,7 @@ def is_large(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ShardCounter:
-    """Function that counts a file or a range, with its arguments; `count_words` maps it over paths."""
+    """A function with stored options that counts a file or a range of a file; `count_words` maps it over paths."""
 
     normalizer: Normalizer
     pretokenizer: PreTokenizer
@@ -201,7 +202,6 @@ class ShardCounter:
 
     @property
     def _unit_cutter(self) -> UnitCutter | None:
-        """The splitter of units into words; None if text cannot be counted by units."""
         plain = self.normalizer.name == "none" and not (self.special and self.special.user)
         if not plain or self.fields or self.column is not None or self.word_counts:
             return None
@@ -286,5 +286,5 @@ class ShardCounter:
 
 
 def _without_blanks(data: bytes) -> bytes:
-    """Drop empty lines if they are half of the data or more: each would take more memory than a word."""
+    """Drop empty lines if line ends are half of the data or more; they take more memory than words."""
     return re.sub(rb"\n+", b"\n", data) if 2 * len(data.translate(None, b"\n")) <= len(data) else data

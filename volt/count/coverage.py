@@ -1,4 +1,4 @@
-"""Character coverage, as in sentencepiece: the commonest characters are kept, and always the space."""
+"""Character coverage, as in sentencepiece: retain the commonest characters of a corpus, and always the space."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The distinct characters that `share` leaves out, the commonest first, and how often they occur."""
+    """The distinct characters that a coverage of `share` leaves out, the commonest first, and how often they occur."""
 
     share: float
     left_out: str

@@ -1,6 +1,6 @@
 """Arguments that name texts: NAME=FILE, or FILE alone; NAME=FILE:N is the N-th column of tab-separated text.
 
-A FILE without a name is named after the part of the file's name in which it differs from the other files.
+A FILE without a name gets one: the part of its file name that differs from the other files' names.
 
 >>> source_paths(["data/train.de.gz", "data/train.en.gz"])
 {'de': 'data/train.de.gz', 'en': 'data/train.en.gz'}
@@ -22,7 +22,7 @@ ENDINGS = (".gz", ".bz2", ".zst", ".xz", ".txt", ".tsv")
 
 
 class NamedFile(NamedTuple):
-    """The file of a name: a path, a glob, a folder, or "-"; and its column, counted from 1."""
+    """The file that a name stands for: a path, a glob, a folder, or "-". column: its column, counted from 1"""
 
     path: str
     column: int | None = None

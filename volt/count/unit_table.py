@@ -2,8 +2,8 @@ r"""Text → counted units → counted words. A unit is the text between white s
 
     text --- UnitTable ---> counted units --- WordTable ---> counted words, as bytes of the text
 
-This works for pre-tokenizers that split a unit by itself as they split it within its line: most custom patterns, and
-all built-in ones except "metaspace-line". A table belongs to one thread.
+This requires a pre-tokenizer that splits a unit alone as it does within a line: most custom patterns, and all built-in
+pre-tokenizers except "metaspace-line". A table belongs to one thread.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MOST, MOST_BYTES = 1 << 20, 1 << 26
 
 
 class CountedUnits(NamedTuple):
-    """Distinct units or words of `data` (UTF-8, then PADDING bytes), where each starts and ends, and their counts.
+    """Distinct units or words, where each starts and ends in `data` (UTF-8 and padding bytes), and their counts.
 
     firsts: (n,) uint8, 1 for each unit that starts its line, if such units are marked
     """
@@ -163,7 +163,7 @@ class UnitCutter:
         return data.replace(_SPACE, b" ") if self.cutter.reads_marks else data
 
     def cuts_apart(self, data: bytes) -> bool:
-        """Check whether a text contains private characters, at which words must be split."""
+        """Check whether a text must be split at characters of the private range that stands for user tokens."""
         return self.cutter.parts_at_users(data)
 
     def add(self, words: WordTable, units: CountedUnits) -> None:

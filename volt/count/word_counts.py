@@ -1,7 +1,4 @@
-"""`WordCounts`: how often each distinct pre-token of a corpus occurs.
-
-The counts of two corpora, added up, are the counts of both together, however a corpus is split into files.
-"""
+"""`WordCounts`: how often each distinct pre-token of a corpus occurs. Counts of two corpora can be added."""
 
 from __future__ import annotations
 
@@ -85,7 +82,7 @@ class WordCounts:
     table: columns word (String) and count (Int64, positive), sorted by the words' bytes, no word twice
     n_lines: how many lines were read
     n_bytes: how many bytes of decompressed text were read
-    n_bad_lines: how many of the lines were not UTF-8, or null
+    n_bad_lines: how many lines were not UTF-8, or were null in Parquet
     normalizer, pretokenizer: how text became words; adding counts with other settings raises CorpusError
     sources, temperature: the arguments of `mix`; equality ignores them
     bound: the maximum by which a count can be too low after approximate counting; otherwise 0
@@ -178,7 +175,7 @@ class WordCounts:
 
     @property
     def fingerprint(self) -> str:
-        """16 hexadecimal digits (BLAKE2b) that depend on words and counts alone."""
+        """A hash of the words and their counts: 16 hexadecimal digits (BLAKE2b)."""
         digest = blake2b(digest_size=8)
         digest.update(self.table["word"].str.len_bytes().to_numpy().astype("<i8").tobytes())
         digest.update("".join(self.words).encode())
@@ -286,7 +283,7 @@ def mix(named: Mapping[str, WordCounts | Mapping[str, int]], *, temperature: flo
 
 
 def as_counts(value: WordCounts | Mapping[str, int], name: str = "counts", *, call: str = "{}") -> WordCounts:
-    """Return counts, converted from a mapping if need be. call: the call that an error shows, with {} for the counts"""
+    """Return counts; convert a mapping. call: the call that an error shows, with {} for the argument"""
     if isinstance(value, Mapping):
         return WordCounts.from_pairs(value)
     return arguments.instance(value, WordCounts, name, call=call)

@@ -1,8 +1,8 @@
 r"""`BatchEncoder`: bytes → ids or text, millions of lines at once, without a Python object for a word or a line.
 
-Threads split chunks into units (see volt.encode.pretokens) and look up the values of each unit. A compiled loop encodes
-new units that are simple; Python encodes the rest, the pending units, in one batch. Python also encodes each line that
-contains an irregular unit. Each thread borrows its own `UnitCache`, so nothing is locked.
+Threads split chunks into units (see volt.encode.pretokens) and look up the cached values of each unit: its ids or text.
+A compiled loop encodes simple new units; Python encodes the other new units, called pending, in one batch. Python also
+encodes each line that contains an irregular unit. Each thread borrows its own `UnitCache`, so nothing is locked.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class EncodedPart:
 
     values: ids (n,) int32, or text (n,) uint8 with a line end after each line
     ends: (n_lines,) int64, where each line's values end
-    left: (n_left, 2) int64, the number and the end in the text of each line that Python must still encode
+    left: (n_left, 2) int64, for each line that Python must still encode, its number, and where it ends in the text
     """
 
     values: NDArray[Any]
@@ -93,7 +93,7 @@ class UnitCache:
     rule: where units begin and end
     encoder: the tables for new units
     dtype: the type of the values
-    limit: about how many units are cached; each word of a unit after its first counts as one more
+    limit: about how many units are cached; a unit of n words counts as n units
     """
 
     def __init__(self, rule: UnitRule, encoder: UnitEncoder, dtype: DTypeLike, *, limit: int) -> None:
@@ -172,7 +172,7 @@ class UnitCache:
         return self._table.pending[: self._n_pending]
 
     def units(self, numbers: Longs) -> tuple[bytes, Longs, NDArray[np.uint8]]:
-        """Return the units' bytes, concatenated, where each unit ends, and 1 for each unit that starts its line."""
+        """Return units as concatenated bytes, where each of them ends, and whether each starts a line (0 or 1)."""
         table, starts = self._table, self._table.starts[numbers]
         sizes = table.starts[numbers + 1] - starts
         return table.bytes[places_of(starts, sizes)].tobytes(), np.cumsum(sizes), table.firsts[numbers]
@@ -215,7 +215,7 @@ class UnitCache:
 def unit_encoder_of(tables: MergeTables, rendering: Rendering | None, classes: CharacterClasses) -> UnitEncoder:
     """Return the tables with which compiled code encodes units; `UnitEncoder.for_thread` adds memory for a thread.
 
-    rendering: the output; None for atoms, which dropout needs
+    rendering: the output; None to output atoms, from which dropout encodes
     """
     from volt.kernels.encode_new_unit import ID_SIZE, numbering
 
@@ -254,7 +254,7 @@ class BatchEncoder:
     def encode(
         self, chunks: Iterable[Chunk], *, dropout: Dropout | None = None, n_threads: int | None = None
     ) -> Iterator[EncodedPart]:
-        """Yield each chunk's encoded lines, in order. Yield an awaited chunk before requesting the next."""
+        """Yield each chunk's encoded lines, in order; after an `awaited` chunk, before requesting the next chunk."""
         assert self.sampled == (dropout is not None)
         encode, n_threads = partial(self._encode, dropout=dropout), n_threads or available_cores()
         return in_order(encode, chunks, n_threads=n_threads, is_awaited=attrgetter("awaited"))
@@ -298,7 +298,7 @@ class BatchEncoder:
             cache.fill_pending(values, _ends_of_groups(ends, result.n_words), result.irregular)
 
     def _values(self, text: str, lengths: Longs) -> tuple[NDArray[Any], Longs]:
-        """Return the values of words, and where each word ends. For dropout, values are atoms, a word's last marked."""
+        """Return the values of words, and where each word ends. For dropout: 2 · atom, and 1 more for a last atom."""
         symbols, ends = self.tables.atoms(text, lengths)
         if self.sampled:
             atoms = 2 * symbols

@@ -27,7 +27,7 @@ NO_BYTE_OF_TEXT = 0xFF  # occurs nowhere in UTF-8
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    r"""Whole lines of UTF-8 text, each followed by the separator byte (the last may lack it).
+    r"""Whole lines of UTF-8 text, each followed by the byte `separator`, except perhaps the last line.
 
     first: the number of the first line, for dropout
     numbers: (n_lines,) int64, the lines' numbers, unless they count up from `first`
@@ -62,7 +62,7 @@ def chunks_of(
     text: bytes, *, separator: int = NEWLINE, first: int = 0, numbers: NDArray[np.int64] | None = None,
     numbered: bool = True, size: int = CHUNK_SIZE,
 ) -> Iterator[Chunk]:  # fmt: skip
-    r"""Split text after separators into chunks of about `size` bytes.
+    r"""Split text into chunks of whole lines, of about `size` bytes. separator: the byte after each line
 
     first, numbers: see `Chunk`
     numbered: whether each chunk needs the number of its first line, for dropout

@@ -99,11 +99,11 @@ class Decoder:
 
     @property
     def _may_spell_spaces(self) -> bool:
-        """Whether byte tokens may spell a "▁", which only `decode` decodes as a space."""
+        """Whether byte tokens may spell "▁": `decode` turns this into a space, compiled code does not."""
         return self.vocabulary.byte_fallback and _shows_spaces(self.vocabulary)
 
     def _blocks(self, ids: Ids, offsets: Longs) -> Iterator[tuple[Longs, NDArray[np.uint8]]]:
-        """Yield where each line's text ends, and the text, which starts at byte 1. The next block overwrites it."""
+        """Yield where each line ends, and the text, from byte 1 of an array that the next block may overwrite."""
         from volt.kernels.decode import expand_lines
         from volt.kernels.intrinsics import PADDING
 
@@ -184,7 +184,7 @@ def _table(vocabulary: Vocabulary) -> TextTable:
 
 
 def _split(out: NDArray[np.uint8], ends: Longs) -> list[str]:
-    """Return the lines of a block. If no line contains a line end, they are decoded together, several times faster."""
+    """Return a block's lines; decode them together, several times faster, if none contains a line end."""
     lines = str(out[1 : ends[-1]].data, "utf-8", "replace").split("\n")
     if len(lines) == len(ends):
         return lines

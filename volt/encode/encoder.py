@@ -1,8 +1,9 @@
 """`Encoder`: text ⇄ pieces and ids, by the merges of a vocabulary.
 
-A word starts as atoms. The applicable merge with the lowest rank is applied, from left to right, until no merge applies
-(`Vocabulary.merging` may set another order). A piece outside the vocabulary is then split back into the two parts of
-the first merge that makes it. An unknown character is a piece of its own; it gets byte ids or the id of `<unk>`.
+A word starts as atoms, its characters or bytes. The applicable merge with the lowest rank is applied, from left to
+right, until no merge applies (`Vocabulary.merging` may set another order). A piece outside the vocabulary is then split
+back into the two parts of the first merge that makes it. An unknown character becomes its byte tokens, if the
+vocabulary has these; otherwise it is a piece of its own, with the id of `<unk>`.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Encoder:
     """Applies one vocabulary. Safe to share between threads and to pickle.
 
     vocabulary: a vocabulary, its path, or an object that has one, such as the result of a search
-    cache_words: the maximum number of words that each thread caches, about 200 bytes each
+    cache_words: the maximum number of words that each thread caches; a word takes about 200 bytes
 
     Raises VocabularyError for a file that is not a vocabulary.
 

@@ -103,7 +103,7 @@ def encode_stream(
     """Yield the encoded lines of all files as text, in order, chunk by chunk.
 
     progress: called with the number of bytes of text encoded so far
-    wait: the function that waits for a pipe; it is called after the data so far is yielded
+    wait: the function that waits for a pipe; complete lines read before the wait are yielded first
     """
     check_both(encoder, job)
     if not job.is_text:
@@ -131,8 +131,8 @@ def encode_each(
 ) -> Iterator[Outcome]:  # fmt: skip
     """Encode each file into a file of the same name in `folder`, which is created if needed.
 
-    An output is rewritten only if the input, the vocabulary or an option has changed, or the offsets are missing.
-    Outputs of an earlier run in the folder are not encoded again.
+    An output is rewritten only if the input, the vocabulary, an option or the output itself has changed.
+    Paths that are outputs of an earlier run into the folder are skipped.
     write: writes the outputs; by default `write_each`, in this process
     Raises ConfigError if two files share an output or an output is an input, OutputError if writing fails.
     """
@@ -176,7 +176,7 @@ def write_each(
 
 
 def output_files(paths: Iterable[str], output: Path, *, job: EncodeJob, each: bool = False) -> list[Path]:
-    """Return the files that `encode_one` writes, or, with `each`, that `encode_each` writes into a folder."""
+    """Return the files that `encode_one` writes; with `each`, the files that `encode_each` writes."""
     if not each:
         return _files_of(output, job.form)
     created = [file for one in outputs_of(paths, output, f".{job.form}").values() for file in _files_of(one, job.form)]
@@ -192,7 +192,7 @@ def encoded_parts(
     encoder: Encoder, paths: Iterable[str], job: EncodeJob, *, restart: bool, progress: Progress | None = None,
     wait: Wait = is_ready,
 ) -> Iterator[tuple[Chunk, EncodedPart]]:  # fmt: skip
-    """Yield each chunk of the files, encoded. A chunk that has no text and is not awaited ends a file."""
+    """Yield each chunk and its encoded lines; after each file, yield a chunk without text that is not awaited."""
 
     def file_after_file() -> Iterator[Chunk]:
         first = 0
@@ -249,7 +249,7 @@ def _write(output: Path, parts: Iterable[tuple[Chunk, EncodedPart]], job: Encode
 
 
 def _write_header(file: BinaryIO, n: int) -> None:
-    """Write the header of a numpy file of n ids; its size does not depend on n."""
+    """Write the header of a numpy file of n ids, in equal size for any n."""
     np.lib.format.write_array_header_1_0(file, {"descr": "<i4", "fortran_order": False, "shape": (n,)})
 
 
@@ -290,10 +290,10 @@ def _origin(encoder: Encoder, path: str, job: EncodeJob) -> dict[str, Any]:
 
 
 class _Manifest:
-    """The origin of each output of a folder; while an output is being written, its origin has no "files".
+    """The origin of each output of a folder; until an output is complete, its origin has no entry "files".
 
-    The file is a JSON object. Each new output appends a line, so that a killed process loses nothing. A manifest at a
-    URL is rewritten instead, whenever an eighth of its outputs are new.
+    The file starts as a JSON object. For each new output, a line is appended, so that a killed process loses nothing. A
+    manifest at a URL is rewritten instead, whenever an eighth of its outputs are new.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -330,7 +330,6 @@ class _Manifest:
 
 
 def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the origin of each output, as far as the manifest is undamaged."""
     origins, end = dict[str, Any](), 0
     try:
         text = read_bytes(folder / _MANIFEST, kind=OutputError).decode()

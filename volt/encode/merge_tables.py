@@ -1,7 +1,8 @@
 """`MergeTables`: a vocabulary's merges as arrays for compiled code, and symbols → pieces.
 
-Atoms are numbered first, then tokens in the order in which merges make them. A symbol is such a number, or −1 − code
-for an unknown character or the placeholder of a user token. Codes of a text's own private characters exceed Unicode.
+Atoms are numbered first, then tokens in the order in which merges make them. A symbol is such a number, or `-1 - code`
+for an unknown character or a private character that stands for a user token. If a text itself contains such private
+characters, these have codes beyond Unicode.
 
 With merging "ranks", any two neighbours that spell a token may join, lowest rank first; without dropout, only one pair
 ever makes each token (see volt.encode.reachable).
@@ -64,7 +65,7 @@ def own_pairs(spelled: Spelled, results: Ints) -> Merges:
 
 
 def _entered(merges: Merges, spelled: Spelled) -> bool:
-    """Enter the pairs of all tokens, shorter tokens first. Return whether there was room."""
+    """Enter the pairs of all tokens into `merges`, shorter tokens first. Return False if a table is full."""
     from volt.kernels.bpe_tables import fill
 
     ranks, sizes = _ranks(merges.results, len(spelled.ends)), spelled.sizes
@@ -103,7 +104,7 @@ def all_pairs(spelled: Spelled, results: Ints) -> Merges:
 
 
 def unmerged(spelled: Spelled, merges: Merges, eligible: NDArray[np.bool_]) -> Spellings:
-    """Return the eligible tokens that their own symbols do not merge into: encoding must look these up."""
+    """Return the eligible tokens whose symbols do not merge into them; encoding must look these tokens up."""
     from volt.kernels.bpe_tables import spellings
 
     chosen = spelled.only(eligible & (spelled.sizes > 1))
@@ -127,11 +128,11 @@ NO_STATE = 0  # state of a generator that is not used
 class MergeTables:
     """A vocabulary as arrays for compiled code.
 
-    symbol_of: (2 · 0x110000,) int32, the atom of each code, or −1 − code if it has no atom
+    symbol_of: (2 · 0x110000,) int32, the atom of each code, or `-1 - code` for a code without an atom
     codes: the code of each atom
     merges: the ranked merges that occur without dropout
     retained: (n_tokens,) uint8, 1 for tokens of the vocabulary
-    parts: (n_tokens,) int64, the key of the pair that each token is split back into; −1 if no merge makes it
+    parts: (n_tokens,) int64, the key of the pair that each token is split back into; -1 if no merge makes the token
     words: the tokens that need a lookup of whole words
     tokens: the strings of atoms, then of merged tokens, then of the vocabulary's other tokens
     spelled: the symbols of each token, needed to merge by ranks or look up whole words
@@ -221,7 +222,7 @@ class MergeTables:
         return encode_words(atoms, ends, merges, self.rule, dropout, np.array([state]))
 
     def spell(self, symbol: int) -> tuple[str, ...]:
-        """Return the pieces of a symbol: several if byte tokens spell it, or if it is a user token that ends a word."""
+        """Return the pieces of a symbol. Byte tokens, or a user token at the end of a word, are several pieces."""
         if symbol >= 0 and (self.retained[symbol] or not self.vocabulary.byte_fallback):
             return (self.tokens[symbol],)
         code = -1 - symbol if symbol < 0 else self.codes[symbol]
@@ -254,7 +255,7 @@ class MergedWords:
     """Words after a vocabulary's merges, before tokens are split back.
 
     atoms: the atoms of the words
-    words: the words as tokens, scaffolding included; −1 − code for an unknown character
+    words: the words as tokens, even tokens outside the vocabulary; `-1 - code` for an unknown character
     """
 
     tables: MergeTables

@@ -54,7 +54,7 @@ def align(normalizer: Normalizer, line: str) -> tuple[str, NDArray[np.int64]]:
 
 
 def pretoken_spans(pretokenizer: PreTokenizer, text: str, *, hidden: bool = True) -> list[tuple[str, int, int]]:
-    """Return each pre-token with its start and end in a normalised text, in characters. A dummy "▁" has no width.
+    """Return each pre-token with its start and end in a normalised text, in characters. An added "▁" has no width.
 
     hidden: whether private characters stand for user tokens
     """

@@ -1,13 +1,13 @@
 """Lines → pre-tokens: hide user tokens, normalise the text, and split it. Also, units → their pre-tokens.
 
-A unit is the text between two breaks, which are spaces or white space. Each distinct unit is split once and cached.
+A unit is the text between two breaks; breaks are spaces, or all white space. Each distinct unit is split once.
 
     line        "the  lowest"
     units       "the", "lowest"
     pre-tokens  one or more for each unit
 
-If a pattern or normaliser may look beyond a unit, each pre-token is a unit. A unit is irregular if its pre-tokens may
-depend on the text around it, for example if it ends with a no-break space; the whole line is then split at once.
+If the pattern or normaliser may look beyond a unit, each pre-token is a unit instead. A unit is irregular if its
+pre-tokens may depend on neighbouring text, for example if it ends with a no-break space; its line is then split whole.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def split_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[str]]
 
 
 def own_characters(vocabulary: Vocabulary, texts: Sequence[str]) -> Placeholders:
-    """Return placeholders for the texts' private characters; none if there are no user tokens."""
+    """Return placeholders for the texts' own private characters; without user tokens, an empty result."""
     return stand_ins(texts) if vocabulary.special.user else Placeholders({})
 
 
@@ -112,9 +112,9 @@ class UnitRule:
     """The rule that splits a line into units.
 
     breaks: bit b is set if byte b ≤ 32 separates units
-    clinging: the breaks that separate units only after some characters
-    keeps_breaks: whether a break belongs to the next unit
-    marks_first: whether a line's first unit is split differently
+    clinging: like `breaks`, for bytes that separate units only after some characters
+    keeps_breaks: whether a break is part of the unit after it
+    marks_first: whether a line's first unit is split differently from the others
     words: whether each pre-token is a unit
     """
 
@@ -203,7 +203,7 @@ def _cut_units(vocabulary: Vocabulary, units: list[str], first: NDArray[np.uint8
 
 
 def _words(vocabulary: Vocabulary, rule: UnitRule) -> pl.Expr:
-    """Return the pre-tokens of column `normal`. A unit within a line is split after a dummy word, which is dropped."""
+    """Return the pre-tokens of column `normal`. If `marks_first`, split others after a dummy word; drop that."""
     import polars as pl
 
     normal, first = pl.col("normal"), pl.col("first")
@@ -309,7 +309,7 @@ class CharacterClasses:
 
 @cache
 def known_classes() -> NDArray[np.uint8]:
-    """Return the classes of characters that are unchanged since Unicode 3.2, (0x10000,), read-only; takes 10 ms."""
+    """Return the class of each character unchanged since Unicode 3.2, (0x10000,), read-only; takes 10 ms."""
     from volt.kernels.pretokenize import LETTER, OTHER, WHITE
 
     kinds, classes = _class_of_category(), np.zeros(_N_KNOWN, np.uint8)

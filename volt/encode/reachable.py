@@ -1,9 +1,9 @@
 """`reach`: which tokens text can produce, each with an example; which tokens no text produces, and why.
 
-Some word produces a token if and only if the token's own characters merge into it. The normaliser, user tokens or the
-pre-tokenizer may still prevent that word. So each candidate is encoded between unknown characters of the classes that
-named pre-tokenizers distinguish: letters, numbers, signs and white space. For a regex, and for tokens that contain
-incomplete characters, many texts are tried, and some tokens stay undecided.
+Some word produces a token if and only if the token's own characters merge into the token. The normaliser, user tokens
+or the pre-tokenizer may still prevent that word. So each token is encoded alone and between unknown characters of the
+classes that built-in pre-tokenizers distinguish: letters, numbers, other signs and white space. For a regex, and for
+tokens that contain incomplete characters, many texts are tried, and some tokens stay undecided.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Form(NamedTuple):
 
 
 def spelled(vocabulary: Vocabulary, text: str) -> str | None:
-    """Return a form's text as a line contains it; None for bytes that are not whole characters."""
+    """Return the text of a form as it appears in a line; None if it consists of incomplete characters."""
     if not vocabulary.pretokenizer.is_bytes:
         return text.replace(SPACE, " ") if vocabulary.pretokenizer.keeps_spaces else text
     try:
@@ -114,7 +114,7 @@ def _alone(vocabulary: Vocabulary, form: Form) -> list[str]:
 
 
 def _between(vocabulary: Vocabulary, left: str, right: str, form: Form) -> list[str]:
-    """Return a form's text between two contexts; if a dummy prefix adds its first space, also without that space."""
+    """Return a form's text between `left` and `right`; also without its first space if a dummy prefix adds it."""
     text = spelled(vocabulary, form.text)
     if text is None:
         return []
@@ -136,7 +136,7 @@ def _completed(data: bytes) -> list[str]:
 
 
 def _characters(part: bytes, *, at_start: bool = False, at_end: bool = False) -> list[str]:
-    r"""Return characters whose UTF-8 contains these bytes: at its start if `at_start`, at its end if `at_end`."""
+    r"""Return characters whose UTF-8 contains `part`: at the start if and only if `at_start`; likewise `at_end`."""
     result = list[str]()
     for n, first in _FIRST.items():
         for place in range(n - len(part) + 1):
@@ -235,7 +235,7 @@ def _at_edge(marker: Marker, forms: list[Form]) -> list[Form]:
 
 
 def _becoming_one(tables: MergeTables, forms: list[Form]) -> list[Form]:
-    """Return the forms that merge into their symbol, or an unknown one spelled alike. forms: all at an edge, or none"""
+    """Return the forms that merge into their own symbol, or into a lone unknown character with its spelling."""
     if not forms:
         return []
     codes, ends = atom_codes([form.text for form in forms], marker="suffix" if forms[0].at_edge else "none")

@@ -1,6 +1,7 @@
 """`Position`: the position of a loader in the steps of a stream, read by one process or by several workers in turn.
 
-Worker i of n reads steps i, i + n, i + 2n … So it stores a position p in the stream, and the number k of steps to skip:
+Worker i of n reads steps i, i + n, i + 2n … Each worker stores the number p of a step in the stream, and the number k
+of steps to skip from there until its next step:
 
     number of the next step that the loader returns = min over workers of (p + k)
 """
@@ -24,14 +25,14 @@ _REMEDY = "give what state_dict() returns, or the state of a batch"
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The position of the next step.
+    """The position of the next step: `skip` steps after the state `steps`.
 
-    steps: a state of `Steps` to count from; None for the beginning
-    skip: how many steps to skip after that state
+    steps: a state of `Steps`; None for the beginning
+    skip: a number of steps
     world: the number of ranks that share the skipped steps
-    until: the number of the step before which the iteration ends; None for all steps
+    until: the iteration ends before the step of this number; None for all steps
     ended: whether the stream has no further step
-    worker: the number of the worker that reads, and the number of workers; None for the process that consumes the steps
+    worker: the number of the worker that reads, and how many workers read; None for the process that consumes the steps
     """
 
     steps: Mapping[str, Any] | None = None
@@ -92,7 +93,7 @@ class Position:
 
 
 def consumed(positions: Sequence[Position], *, since: int = 0) -> Position:
-    """Return the position of the process that consumes the workers' steps. since: how many it took after `positions`"""
+    """Return the position of the process that consumes workers' steps. since: steps it consumed after `positions`"""
     n = min(position.n for position in positions) + since
     near = max((position for position in positions if position.known <= n), key=lambda position: position.known)
     ended = all(position.ended for position in positions)
@@ -112,7 +113,7 @@ class WorkerNotes:
 
     mark: identifies the workers that read (`mark_of`); 0 without workers
     ended: 1 if the stream has no further step
-    heir: the mark of the workers that continue from a state loaded by earlier workers; 0 if there are none
+    heir: the mark of the workers that continue from a state loaded by earlier workers; 0 if no workers do
     """
 
     mark, ended, heir = map(_number, (_MARK, _ENDED, _HEIR))
@@ -141,7 +142,7 @@ class WorkerNotes:
         self.numbers[_LOADED + info.id] = mark_of(info)
 
     def left(self, mark: int) -> Position | None:
-        """Return the position past an iteration's end that earlier workers loaded; None if it is used up."""
+        """Return the position after an iteration that earlier workers loaded; None unless workers `mark` may use it."""
         size, loaded = int(self.numbers[_SIZE]), self.numbers[_LOADED:]
         if not size or self.heir not in (0, mark):
             return None

@@ -1,7 +1,7 @@
 """Count words (`RayMap`) and encode files (`RayWriter`) on a cluster of Ray, with the same output bytes as without Ray.
 
 Workers read and write files, so all machines need the same files under the same paths. The result of a task depends
-only on its item, so a task is retried if its machine dies. If items fail, the error of the first of them is raised.
+only on its item, so a task is retried if its machine dies. If several items fail, the first item's error is raised.
 """
 
 from __future__ import annotations
@@ -133,13 +133,14 @@ _FAN = 8  # tables that a worker adds up at a time
 
 @dataclass(frozen=True, slots=True)
 class RayMap:
-    """A `map` for `count_words`. It reports the bytes done, and the bytes of all files, as progress.
+    """A `map` for `count_words`. As progress, it reports the bytes counted so far, and the bytes of all files.
 
         counts = count_words("corpus/*.txt", map=RayMap(address="auto"))
 
     address: a cluster's address, as for `volt.ext.ray_cluster.connected`; None for a cluster of this machine
     range_size: a large uncompressed file is read in ranges of this many bytes
-    add_up: whether workers add up their counts, so that only one table is fetched; False to count with `memory`
+    add_up: whether workers add up their counts, so that only one table is fetched. Set False if `count_words` has the
+        argument `memory`
     """
 
     address: str | None = None

@@ -4,7 +4,7 @@
     for batch in DataLoader(dataset, batch_size=None, num_workers=1): ...   # a dict of tensors for each step
 
     no workers           the fastest: resume with `state_dict()` and `load_state_dict(state)`
-    StatefulDataLoader   collects the workers' states; `StreamDataset.state_of(its state)` resumes with any loader
+    StatefulDataLoader   collects the workers' states; any loader resumes from `StreamDataset.state_of(state)`
     DataLoader           reads ahead with workers: with tell=True, `batch["state"]` is the state after that batch. For
                          several iterations, set persistent_workers=True.
 
@@ -106,7 +106,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
     # an iteration
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Return the steps of an iteration. Raises StreamError if its first step is unknown."""
+        """Return the steps of an iteration. Raises StreamError if the step to start with is unknown."""
         try:
             self._enter_process()
             with self._lock:
@@ -177,7 +177,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 self._notes.ended = 1
 
     def _taken(self, run: int, start: Position) -> dict[str, Any] | None:
-        """Return the next step's arrays, each step to one thread only; None at the end. run: the iteration's number"""
+        """Return the next step's arrays; None at the end. Threads get different steps. run: the iteration's number"""
         with self._lock:
             self._check_run(run)
             if self._reading != run:
@@ -255,7 +255,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         return replace(self._position, steps=self._steps.state(), skip=self._skip)
 
     def _stop_reading(self, run: int | None = None) -> None:
-        """Stop iteration `run`, or any by default. Its iterator raises an error when it is used again."""
+        """Stop iteration `run`, by default the current one. The iterator raises an error when it is used again."""
         if not can_wait(self._process):
             return
         with self._lock:

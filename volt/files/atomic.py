@@ -39,7 +39,7 @@ class Destination:
 
     @property
     def is_written_through(self) -> bool:
-        """Whether writing goes into the existing file, such as a pipe, instead of replacing it."""
+        """Whether the file, such as a pipe, is written directly instead of being replaced by a new file."""
         kind = stat.S_IFREG if self.status is None else stat.S_IFMT(self.status.st_mode)
         return self.descriptor is not None or kind not in (stat.S_IFREG, stat.S_IFDIR)
 
@@ -69,7 +69,7 @@ Files = Iterable[str | os.PathLike[str]]
 
 
 def check_distinct(outputs: Files, inputs: Files = ()) -> None:
-    """Raise ConfigError if an output is also an input ("-" is stdin), or if two outputs are the same file."""
+    """Raise ConfigError if an output is also an input (input "-": stdin), or if two outputs are the same file."""
     advice = "is read; choose another place"
     taken = {identity(STDIN if os.fspath(path) == "-" else path): (path, advice) for path in inputs}
     taken.pop(None, None)
@@ -149,7 +149,7 @@ def _through(place: Destination) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _replaced(place: Destination) -> Iterator[BinaryIO]:
-    """Open a file that replaces the old one. It is synced first, so that after a power cut one of the two exists."""
+    """Open a file that replaces the old one. The new file is synced first: a power cut loses at most one."""
     old = place.status
     mode = 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o700  # the new file's group may differ
     with temporary_file(place.path, mode) as (handle, path):
@@ -171,7 +171,7 @@ def _make_alike(handle: int, old: os.stat_result) -> None:
 
 
 def write_together(contents: Mapping[Path, bytes]) -> None:
-    """Write all files or none. The last is the main file, which may be missing after a kill. Raises OutputError."""
+    """Write all files or none; only if killed, the last file, the main one, may be missing. Raises OutputError."""
     with ExitStack() as places:  # the file that is opened first is renamed last
         files = [(path, places.enter_context(write_atomic(path))) for path in reversed([*contents])]
         for path, file in files:
@@ -180,7 +180,7 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
 
 
 def retire(path: str | Path, *new: BinaryIO) -> None:
-    """Sync new files, which are open, then remove the old file at `path`, which one of them replaces."""
+    """Sync open new files, then remove the old file at `path`, which one of the new files will replace."""
     for file in new:
         file.flush()
     if url_of(path) is None and (old := _followed(path)).status is not None and not old.is_written_through:

@@ -35,9 +35,9 @@ _LONGEST = 0.03  # most seconds of such waits in all
 
 
 def is_ready(descriptor: int, seconds: float | None = None, *, outlet: int | None = None) -> bool:
-    """Wait up to `seconds`, or without limit, until a read would return at once; return whether it would.
+    """Wait until a descriptor is ready to be read, at most `seconds` if set. Return whether it is ready.
 
-    outlet: the descriptor of a pipe to write to. Raises BrokenPipeError if the pipe's reader closes it.
+    outlet: the descriptor of a pipe to write to. Raises BrokenPipeError if that pipe's reader closes it.
     """
     if not hasattr(select, "poll"):  # on Windows only the read itself tells
         return seconds is None
@@ -52,7 +52,7 @@ def is_ready(descriptor: int, seconds: float | None = None, *, outlet: int | Non
 
 
 def pieces_as_they_come(read: Callable[[], bytes], descriptor: int, *, wait: Wait = is_ready) -> Iterator[bytes]:
-    """Yield the results of reads, and b"" before each wait for more bytes; after a long read, wait a moment first."""
+    """Yield the results of reads, and b"" before each wait for bytes; after a large read, wait a moment before b""."""
     size, left = 0, _LONGEST
     while True:
         start = time.monotonic()
@@ -173,7 +173,7 @@ def read_raw(path: str, *, block_size: int = BLOCK_SIZE, max_line: int | None = 
 
 
 class _CountedFile:
-    """A binary file that counts the bytes read, up to its size when opened, unless that is 0, as in /proc."""
+    """A binary file, read up to the size that it had when opened (in full if 0, as in /proc); counts bytes read."""
 
     def __init__(self, path: str, file: Any, wait: Wait | None, *, status: os.stat_result | None = None) -> None:
         self.path, self._file, self._wait = path, file, wait
@@ -193,7 +193,7 @@ class _CountedFile:
             yield piece
 
     def _filled(self, size: int) -> bytes:
-        """Read `size` bytes, fewer only at the end, even if a pipe delivers them in small parts."""
+        """Read `size` bytes even from a pipe; fewer only at the end."""
         result = [self.read(size)]
         while result[-1] and (left := size - sum(map(len, result))):
             result.append(self.read(left))
@@ -234,7 +234,6 @@ def _open(path: str, wait: Wait | None = None) -> Iterator[_CountedFile]:
 
 
 def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:
-    """Yield the pieces of a file's text, decompressed. Raises CorpusError if it is binary."""
     file.step, pieces = min(_READ_SIZE, block_size), file.pieces()
     taken, head = list[bytes](), b""
     for piece in pieces:
@@ -253,7 +252,7 @@ def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:
 def _whole_lines(pieces: Iterable[bytes], block_size: int, most: int | None) -> Iterator[bytes]:
     """Join pieces into blocks of whole lines; an empty piece flushes the lines so far.
 
-    most: the maximum number of bytes in a line; an incomplete line that exceeds it ends the last block
+    most: the maximum number of bytes in a line; if a line exceeds it, the last block ends within that line
     """
     whole, rest, size, n_rest = list[bytes](), list[bytes](), 0, 0
     for piece in pieces:
@@ -316,7 +315,7 @@ def utf8_error(block: Block) -> CorpusError:
 
 
 def smaller_blocks(block: Block, most: int) -> Iterator[Block]:
-    r"""Split a block with more than `most` lines into blocks of at most `most` bytes, or of one line.
+    r"""Split a block of more than `most` lines into blocks of at most `most` bytes each, or of one longer line.
 
     >>> [part.data for part in smaller_blocks(Block("a.txt", 1, 3, b"x\ny\nz\n", 6), 2)]
     [b'x\n', b'y\n', b'z\n']

@@ -65,7 +65,7 @@ def _texts(decoder: Any, data: bytes) -> Iterator[bytes]:
 
 
 def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> Iterator[bytes]:
-    """Decompress pieces; yield empty pieces unchanged. Raises CorpusError with the number of lines before damage."""
+    """Decompress pieces; yield empty pieces unchanged. Raises CorpusError, with the last line before the damage."""
     from isal.igzip_lib import IsalError
     from zstandard import ZstdError
 

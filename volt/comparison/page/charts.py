@@ -1,9 +1,9 @@
 """Comparison data → charts: one Vega-Lite specification each, for the page, for PNG and for SVG.
 
-entropy     entropy over size: the transport's and the sweep's, with the pick of every rule
+entropy     entropy over size: after the transport, and of plain BPE; the pick of every rule is marked
 muv         marginal utility (Eq. 1) over size, with the same picks
 profile     count over rank of the chosen vocabulary's tokens
-lengths     share of the vocabulary's tokens, and of the text's pieces, by length
+lengths     for each length, its share of the vocabulary's tokens and of the text's pieces
 fertility   pieces per word of every system, by source
 """
 
@@ -79,7 +79,7 @@ def entropy_chart(data: Data) -> alt.LayerChart:
 
 
 def muv_chart(data: Data) -> alt.LayerChart:
-    """Return MUV over size, per million tokens; logarithmic if all lines are positive."""
+    """Return the chart of MUV per million tokens over size, with a logarithmic axis if all lines are positive."""
     curve, steps = data["study"]["curve"], data["search"]["steps"]
     known = [step for step in steps if step["muv"] is not None]  # all but the first
     heights = {step["size"]: step["muv"] * 1e6 for step in known}
@@ -95,7 +95,7 @@ def muv_chart(data: Data) -> alt.LayerChart:
 
 
 def profile_chart(tokens: Data) -> alt.LayerChart:
-    """Return the count over rank of the tokens that the chosen vocabulary uses, with a line at 100."""
+    """Return the chart of count over rank of the chosen vocabulary's used tokens; a line marks the count 100."""
     pairs = sorted((rank, count) for rank, count in zip(tokens["rank"], tokens["count"], strict=True) if count)
     rows = [{"rank": rank, "count": count} for rank, count in _spread(pairs)]
     hundred = _chart([{"count": 100}]).mark_rule(strokeDash=[4, 4], color=COLORS[6]).encode(y="count:Q")
@@ -140,7 +140,7 @@ def fertility_chart(data: Data) -> alt.Chart:
 
 
 def shares(lengths: Sequence[Row]) -> list[Row]:
-    """Return counts by length as shares of all tokens and of all pieces; 16 includes greater lengths."""
+    """Return each length's share of all tokens and of all pieces; length 16 includes greater lengths."""
     sums = {"tokens": Counter[int](), "pieces": Counter[int]()}
     for row in lengths:
         length = min(LONGEST, row["length"])
@@ -172,7 +172,7 @@ def _lines(
     data: Data, rows: list[Row], heights: Mapping[int, float], *, title: str, points: list[Row], scale: alt.Scale,
     name: str,
 ) -> alt.LayerChart:  # fmt: skip
-    """Return lines over size, and a mark at each picked size. heights: size → the mark's value"""
+    """Return a chart of lines over size. heights: size → the height of the mark if the size is picked"""
     thirds = [m * 10.0**k for k in range(-6, 7) for m in (1, 3)]
     ticks = alt.Axis(values=thirds) if scale.to_dict().get("type") == "log" else alt.Axis(tickCount=5)
     sizes, from_first = alt.Axis(format=",d", tickCount=6), alt.Scale(nice=False, zero=False)

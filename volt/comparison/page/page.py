@@ -74,7 +74,7 @@ _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2
 
 
 def write_page(comparison: Comparison, path: str | Path) -> None:
-    """Write the page, whole or not at all. Raises ConfigError if a text was read from this file."""
+    """Write the page, whole or not at all. Raises ConfigError if `path` is one of the comparison's text files."""
     check_distinct([path], comparison.files)
     page = render_page(comparison).encode()
     with write_atomic(path) as file:
