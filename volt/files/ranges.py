@@ -181,7 +181,7 @@ def read_range(
 
 
 def numbered(part: FileRange, read: Callable[[int], T]) -> T:
-    """Call `read` with a placeholder for the first line's number; if that raises, with the number, which takes longer."""
+    """Call `read` with a placeholder for the first line's number; if it raises, count lines and pass the number."""
     try:
         return read(_UNKNOWN)
     except CorpusError:

@@ -191,11 +191,11 @@ def patiently(future: Future[T]) -> T:
             if future.done():
                 raise
             if isinstance(future, ThreadTask) and not can_wait(future.pid):
-                raise ConfigError("another process computes this item; start and read the iterator in one process") from None
+                raise ConfigError("another process computes this item; create the iterator in this process") from None
 
 
 def next_in_thread(items: Iterator[T]) -> ThreadTask[T | None]:
-    """Start to compute the next item (None at the end) in a daemon thread, which cannot keep a program alive."""
+    """Start to compute the next item (None at the end) in a daemon thread."""
     task = ThreadTask(partial(next, items, None))
     Thread(target=task.run, daemon=True).start()
     return task
