@@ -139,7 +139,7 @@ def files_read(path: str | Path, *, format: str | None = None) -> tuple[Path, ..
 
 @contextmanager
 def model_at_hand(path: str | Path, *, format: str | None = None) -> Iterator[Path]:
-    """Yield a local path unchanged; for a URL, copy the file or folder, and files that its format needs beside it."""
+    """Yield a local path unchanged; for a URL, the path of a copy, next to copies of other files the format needs."""
     with local_copy(path, kind=VocabularyError, beside=lambda copy: files_read(copy, format=format)) as place:
         yield place
 

@@ -340,7 +340,7 @@ def refuse(model: Json, data: Json, scheme: Scheme) -> None:
         what = "byte_fallback and ByteLevel, but not all letters of ByteLevel are tokens"
         raise VocabularyError(f"{what}, which VOLT cannot do; train a tokenizer with all 256 letters")
     if falls_back and keeps_spaces and " " not in model["vocab"]:
-        raise VocabularyError("tokenizers turns a space into <0x20>, VOLT does not; train one with a space in the alphabet")
+        raise VocabularyError("tokenizers turns a space into <0x20>, unlike VOLT; train with a space in the alphabet")
     remedy = "set ignore_merges to false if every token is made by merges"
     if looks_up and name.startswith("metaspace") and not is_split:
         raise VocabularyError(f"ignore_merges looks up whole lines in tokenizers, but words in VOLT; {remedy}")

@@ -49,7 +49,7 @@ _ALTERNATIVES = re.compile(r"(?:\\.|[^|\\])+")
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """Read a tokenizer.json, or a folder that contains one, or merges over bytes with their ids.
 
-    Raises VocabularyError, with file and entry, if the model is damaged, not BPE, or splits text in a way that VOLT cannot.
+    Raises VocabularyError, with file and entry, if the file is damaged, not BPE, or splits text as VOLT cannot.
     """
     if merges is not None:
         raise VocabularyError(f"{merges}: a tokenizer.json contains its own merges; remove the merges file")
