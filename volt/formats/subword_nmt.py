@@ -143,7 +143,7 @@ files_read = files_written
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """Read codes at PATH and the vocabulary at PATH.vocab, if it exists; or a vocabulary at PATH and codes at `merges`.
 
-    Without a vocabulary, tokens are all characters in merges and all results of merges. Counts that are all 1 are dropped.
+    Without a vocabulary, tokens are all characters in merges and all their results. Counts are dropped if all are 1.
     """
     codes, listing = (path, _beside(path)) if merges is None else (merges, path)
     try:

@@ -138,7 +138,7 @@ def spelling_notes(vocabulary: Vocabulary, *, has_counts: bool) -> Iterator[str]
 
 
 def vocabulary_of(path: Path, rows: Iterable[ListEntry], *, merges: Path | None, joined: bool = False) -> Vocabulary:
-    """Return the vocabulary of listed tokens and a file of merges. joined: whether tokens have subword-nmt's spelling"""
+    """Return the vocabulary of listed tokens and a file of merges. joined: whether it is in subword-nmt's spelling"""
     rows, base = list(rows), _base(path, merges)
     if set(BYTE_TOKENS) <= {row.piece for row in rows}:
         base = replace(base, byte_fallback=True)
@@ -155,7 +155,7 @@ def vocabulary_of(path: Path, rows: Iterable[ListEntry], *, merges: Path | None,
 
 
 def _order(base: Vocabulary, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the pieces by id, as in `base`. Ids of tokens that are not in `names` become unused; new tokens follow."""
+    """Return the pieces by id as in `base`, or (). Ids of tokens not in `names` become unused; new tokens follow."""
     if not base.order or names == base.tokens:
         return base.order
     left = {*listed(base), *base.special.all} - set(base.tokens) | set(names)
@@ -224,7 +224,7 @@ def refuse_characters(pieces: Iterable[str], characters: str, path: Path, where:
 
 
 def all_lines(head: bytes, row: re.Pattern[str]) -> bool:
-    """Check whether the first bytes of a file are UTF-8 text with at least one whole line, and `row` matches every line."""
+    """Check whether the first bytes of a file are UTF-8 text with at least one whole line, and `row` matches all."""
     complete = len(head) < HEAD_SIZE
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(head, final=complete)

@@ -5,7 +5,7 @@ r"""Replacements that normalise text ⇄ the "precompiled charsmap" of a sentenc
 The trie is a double array (Aoe 1989) of 32-bit units. A node's child for a byte is at `base ^ byte`; the child's bits
 0–7 are that byte.
 
-    bits 0–7   the byte       bits 10–30  the node's own index ^ base; without its last 8 bits if bit 9 is set
+    bits 0–7   the byte       bits 10–30  the node's own index ^ base; without its lowest 8 bits if bit 9 is set
     bit 8      a string ends here: the unit at `base` has bit 31 set and contains the start of its replacement
 
 >>> table = pack({"\t": " ", "A": "a", "AE": "æ"})

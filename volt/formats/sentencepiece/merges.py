@@ -121,7 +121,7 @@ def _inner(piece: str) -> Iterator[str]:
 
 
 def _first_shared(family: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return two pieces of different families that can overlap: one contains the other, or its end is the other's start."""
+    """Return two pieces of different families that can overlap: one contains the other, or ends with its start."""
     starts = defaultdict[str, dict[str, str]](dict)
     for piece, name in family.items():
         for end in range(1, len(piece)):

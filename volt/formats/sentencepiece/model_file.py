@@ -247,7 +247,7 @@ def _joins(rows: Sequence[tuple[str, float, int]]) -> implied.ImpliedMerges:
 
 
 def _words(model: Any, texts: Sequence[str]) -> tuple[Marker, str, Sequence[str]]:
-    """Return the marker, the pre-tokenizer, and notes on what sentencepiece does otherwise. texts: the results of merges"""
+    """Return the marker, the pre-tokenizer, and notes on sentencepiece's differences. texts: the results of merges"""
     spec, table = model.normalizer_spec, model.normalizer_spec.precompiled_charsmap
     if model.trainer_spec.treat_whitespace_as_suffix:
         _refuse_other_ends(model)

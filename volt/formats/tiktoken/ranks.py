@@ -165,7 +165,7 @@ def joins(tokens: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
 
 
 def recovered(tokens: Sequence[bytes]) -> Iterator[tuple[bytes, tuple[bytes, ...]]]:
-    """Yield each token of several bytes, and the parts to which lower ranks join these. tokens: in order of rank"""
+    """Yield each token of several bytes, and the parts to which lower ranks join these. tokens: in rank order"""
     ranks = dict[bytes, int]()
     for rank, token in enumerate(tokens):
         if len(token) > 1:
@@ -174,7 +174,7 @@ def recovered(tokens: Sequence[bytes]) -> Iterator[tuple[bytes, tuple[bytes, ...
 
 
 def merges_of(tokens: Sequence[bytes]) -> list[tuple[str, str]]:
-    """Return the merges that ranks imply, in VOLT's spelling, each after those of its parts. tokens: in order of rank"""
+    """Return the merges that ranks imply, in VOLT's spelling, each after those of its parts. tokens: in rank order"""
     output, pairs = {token for token in tokens if len(token) == 1}, list[tuple[str, str]]()
     for token, parts in recovered(tokens):
         if len(parts) == 2 and output.issuperset(parts):
