@@ -87,7 +87,7 @@ class IndexedIds:
     def span(self, first: int, last: int) -> tuple[Ids, Longs]:
         """Return a view of the ids of sentences `first` to `last - 1`, and the sentences' (n + 1,) bounds in this view.
 
-        Raises CorpusError if a sentence is damaged.
+        Raises CorpusError.
         """
         sizes, starts, before = self.sizes[first:last], self.pointers[first:last], self._end(first - 1) if first else 0
         offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
@@ -233,7 +233,7 @@ class IdsWriter:
 def write_ids(path: str | os.PathLike[str], *, dtype: str) -> Iterator[IdsWriter]:
     """Open a writer of NAME.bin and NAME.idx, which appear only if the block ends without an error.
 
-    If the process is killed, the old pair remains, or the new pair, or a .bin that cannot be read for lack of an .idx.
+    A killed process leaves the old pair, the new pair, or a .bin without .idx, which cannot be read.
     Raises OutputError if a file cannot be written, ConfigError if a path is a pipe or a device.
     """
     arguments.choice(dtype, "dtype", tuple(CODES))

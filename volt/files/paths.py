@@ -152,7 +152,6 @@ def _files_of_url(url: str) -> list[str]:
 
 
 def _matches(pattern: str) -> list[str]:
-    """Return the paths that a pattern matches; "**" does not follow links."""
     parts = pattern.split("/")
     if "**" not in parts:
         return glob.glob(pattern)

@@ -111,7 +111,7 @@ def sweep_beside(places: Collection[Path]) -> list[Path]:
 
 
 def _lock(handle: int) -> bool:
-    """Lock a file; return False if another process holds the lock. On a file system without locks, return True."""
+    """Lock a file, if the file system has locks; return False if another process holds the lock."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

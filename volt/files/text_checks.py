@@ -101,7 +101,6 @@ def _control(head: bytes) -> str | None:
 
 
 def _is_start_of_utf8(head: bytes) -> bool:
-    """Check whether bytes are UTF-8, except for an incomplete character at the end."""
     try:
         head.decode()
     except UnicodeDecodeError as error:

@@ -159,7 +159,6 @@ def in_order(
 
 
 def _next(items: Iterator[A]) -> tuple[A] | Future[Any] | None:
-    """Return the next item in a tuple, or a failed future if the iterator raises; None at the end."""
     try:
         return (next(items),)
     except StopIteration:

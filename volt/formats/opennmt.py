@@ -71,7 +71,6 @@ def rows(path: Path) -> Iterator[lists.ListEntry]:
 
 
 def _count_of(path: Path, line: int, text: str) -> int:
-    """Return a count. A fraction, as from sampled text, is rounded up, so that it is never 0."""
     if lists.is_number(text) or not _FRACTION.fullmatch(text):
         return lists.count_of(path, line, text)
     if (count := float(text)) > _MOST:

@@ -94,7 +94,6 @@ def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator
 
 
 def _pair(path: str | Path, number: int, line: str, *, is_counted: bool) -> tuple[str, str]:
-    """Return the merge in a line. is_counted: whether a count follows it, as in fastBPE's codes"""
     parts = line.rstrip("\r").split(" ")
     is_sound = is_counted_line(line) if is_counted else len(parts) == 2 and all(parts)
     if not is_sound:
@@ -176,7 +175,6 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 
 def _refuse_01(codes: Path, listing: Path) -> None:
-    """Raise VocabularyError for codes of version 0.1 with a vocabulary, with which subword-nmt splits wrongly."""
     first = read_text(codes, kind=VocabularyError).partition("\n")[0]
     if not first.startswith(VERSION) and not is_counted_line(first):
         what = f"with codes of version 0.1 and a vocabulary, subword-nmt splits words wrongly; remove {listing}"

@@ -116,7 +116,6 @@ def id_note(vocabulary: Vocabulary, usual: str, library: str) -> str:
 
 
 def _not_listed(vocabulary: Vocabulary, *, has_counts: bool) -> Iterator[str]:
-    """Yield a note on each property that the list lacks. has_counts: whether the format has counts"""
     yield "the list has no merges: reading it back requires a file of merges"
     if vocabulary.counts and not has_counts:
         yield "the list has no counts"

@@ -20,7 +20,7 @@ _U0, _U1, _HALF = np.uint64(0), np.uint64(1), np.uint64(32)
 
 
 class Spellings(NamedTuple):
-    """The symbols of each token, and a hash table from symbols to tokens. Of tokens with equal symbols, it has the first."""
+    """The symbols of each token, and a hash table from symbols to the first token that has them."""
 
     slots: IntArray  # token + 1, or 0: open addressing
     symbols: IntArray  # token after token

@@ -125,7 +125,7 @@ def misspell(
 ) -> None:  # fmt: skip
     """Write values with misspelt words. Spaces stay, and each word keeps at least one character.
 
-    powers: powers[k] is the probability that none of k + 1 characters is hit, so that one random number gives the next hit
+    powers: powers[k] is the probability that none of k + 1 characters is hit, so one random number gives the next hit
     kinds: the kinds of change to a character, all equally likely
     """
     at = 0

@@ -186,7 +186,6 @@ def _around_users(scheme: Scheme, steps: list[Json]) -> list[Json]:
 
 
 def _first_space(scheme: Scheme) -> list[Json]:
-    """Return steps that put "▁" before a line, unless the line is an added token."""
     own = [replace_step(rf"\A{PREFIX}\z", LONE_SPACE, regex=True)] * scheme.spaces_users
     retained = "|".join([_any_of(scheme.users), *[LONE_SPACE] * scheme.spaces_users, *[scheme.end] * scheme.ends_users])
     return own + [replace_step(rf"\A(?!(?:{retained})?\z)", PREFIX, regex=True)] * scheme.cut.dummy_prefix

@@ -114,7 +114,6 @@ def _is_run(piece: str) -> bool:
 
 
 def _inner(piece: str) -> Iterator[str]:
-    """Yield the shorter substrings of two characters or more."""
     for start, end in combinations(range(len(piece) + 1), 2):
         if 1 < end - start < len(piece):
             yield piece[start:end]

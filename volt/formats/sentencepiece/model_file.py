@@ -214,13 +214,11 @@ def vocabulary_of(model: Any) -> Vocabulary:
 
 
 def _spelled(piece: Any, model: Any) -> str:
-    """Return a piece as VOLT spells it: if spaces end words, its last "▁" becomes "</w>"."""
     text, ends = str(piece.piece), model.trainer_spec.treat_whitespace_as_suffix and piece.type in (NORMAL, UNUSED)
     return text.removesuffix(PREFIX) + SUFFIX if ends and text.endswith(PREFIX) else text
 
 
 def _order(rows: Sequence[tuple[str, float, int]], dropped: set[str]) -> tuple[str, ...]:
-    """Return the pieces by id; unused pieces at the end, such as intermediate tokens, get no ids."""
     rows = list(dropwhile(lambda row: row[2] == UNUSED, reversed(rows)))[::-1]
     return tuple("" if kind == UNUSED or (kind == NORMAL and piece in dropped) else piece for piece, _, kind in rows)
 
@@ -247,7 +245,6 @@ def _joins(rows: Sequence[tuple[str, float, int]]) -> implied.ImpliedMerges:
 
 
 def _words(model: Any, texts: Sequence[str]) -> tuple[Marker, str, Sequence[str]]:
-    """Return the marker, the pre-tokenizer, and notes on sentencepiece's differences. texts: the results of merges"""
     spec, table = model.normalizer_spec, model.normalizer_spec.precompiled_charsmap
     if model.trainer_spec.treat_whitespace_as_suffix:
         _refuse_other_ends(model)
@@ -277,7 +274,6 @@ def _separated(name: str, table: bytes) -> str:
 
 
 def _refuse_other_ends(model: Any) -> None:
-    """Raise VocabularyError unless the "▁" after a word joins the last character before any other join is made."""
     spec = model.normalizer_spec
     scores = {piece.piece: piece.score for piece in model.pieces if piece.type in (NORMAL, UNUSED)}
     ends = {piece for piece in scores if len(piece) == 2 and piece.endswith(PREFIX)}
@@ -320,7 +316,6 @@ def _refuse_pieces(model: Any) -> None:
 
 
 def _normalizer(model: Any) -> tuple[Normalizer, tuple[str, ...]]:
-    """Return VOLT's normalizer for the name of the model's, and notes on differences."""
     name, table = model.normalizer_spec.name, model.normalizer_spec.precompiled_charsmap
     known = None
     with suppress(ConfigError):

@@ -139,7 +139,6 @@ def spelled(piece: str, vocabulary: Vocabulary) -> str:
 
 
 def _filler(number: int, vocabulary: Vocabulary, name: str = "unused") -> str:
-    """Return a placeholder that is not spelled like any piece."""
     names = (f"<{name}_{number}{'_' * n}>" for n in count())
     return next(name for name in names if name not in vocabulary.ids)
 

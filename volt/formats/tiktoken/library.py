@@ -33,7 +33,6 @@ def peer_of(path: Path, vocabulary: Vocabulary) -> Peer:
 
 
 def _renumbered(path: Path, cut: str, ranks: Mapping[bytes, int], special: SpecialTokens, *, shares_ids: bool) -> Peer:
-    """Load the file. Special tokens get the first ids, as in VOLT, if `shares_ids`, otherwise the ids after ranks."""
     first = 0 if shares_ids else max(ranks.values()) + 1
     special_ids = {token: number for number, token in enumerate(special.all, first)}
     return _peer(path.name, cut, ranks, special_ids, special, shares_ids)

@@ -101,7 +101,6 @@ def choose(path: Path, data: bytes, ranks: Iterable[bytes], pattern: str | None)
 
 
 def _given(tokens: Sequence[bytes], pattern: str, known: tuple[str, str] | None) -> SplitChoice:
-    """Return the caller's pattern, with a warning if it does not fit the published file, or the tokens."""
     pretokenizer = PreTokenizer.of_pattern(pattern, level="bytes")
     splits, notes = pretokenizer.splits or NAMED["gpt2"], list[str]()
     if known is None:
