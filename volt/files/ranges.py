@@ -1,6 +1,6 @@
 """Divide an uncompressed file between workers into ranges of bytes, and between threads into spans of whole lines.
 
-A line belongs to the range in which it starts. Finding the line end at which to end a span takes few bytes.
+A line belongs to the range in which it starts. To find the line end at which a span stops, few bytes are read.
 """
 
 # Files are not memory-mapped, because the process would be killed if a file became shorter.
@@ -181,7 +181,7 @@ def read_range(
 
 
 def numbered(part: FileRange, read: Callable[[int], T]) -> T:
-    """Call `read` with a placeholder for the first line's number; if it raises, count lines and pass the number."""
+    """Call `read` with a placeholder for the first line's number; if it raises, call it with the number."""
     try:
         return read(_UNKNOWN)
     except CorpusError:

@@ -1,4 +1,4 @@
-"""Create and lock temporary files and folders. A later process removes the unlocked ones of killed processes.
+"""Create and lock temporary files and folders. Locks end with a process; later processes remove what it left.
 
 The temporary file of `a.txt` is `.a.txt.00000000.part`. The next writer of `a.txt` finds it by trying small numbers,
 without listing the folder.

@@ -3,7 +3,7 @@
 Text may contain any character, including NUL. Only the first `HEAD_SIZE` bytes are checked. A file is refused for:
 
     a signature     zip, PDF, PNG, UTF-16 with a byte order mark and so on
-    UTF-16, UTF-32  of the 2 or 4 bytes of a character, a fixed one is never NUL, and each other is in 90 % or more
+    UTF-16, UTF-32  one fixed byte of every 2 or 4 is never NUL; each of the others is NUL in 90 % of cases or more
     control bytes   of 64 bytes or more, 30 % are NUL, or 30 % (5 % if not UTF-8) other control characters
 """
 

@@ -306,7 +306,7 @@ def closing_order(name: str) -> Literal["ids", "merges"]:
 
 
 def format_module(name: str, argument: str = "format") -> Format:
-    """Return the module of a format. Raises ConfigError for an unknown name. argument: the parameter in errors"""
+    """Return the module of a format. Raises ConfigError for an unknown name. argument: what errors call `name`"""
     if arguments.text(name, argument, remedy=f"choose from {', '.join(FORMATS)}") not in FORMATS:
         near = get_close_matches(name.lower(), FORMATS, n=1)
         hint = f"did you mean {near[0]}? The formats are" if near else "choose from"

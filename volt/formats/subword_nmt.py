@@ -109,7 +109,7 @@ def is_counted_line(line: str) -> bool:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    r"""Check whether a file has a version line, or lines of two strings, some with "</w>" (and a count in every line).
+    r"""Check whether a file has a version line, or lines of two strings, all or none with a count, some with "</w>".
 
     >>> [recognises(Path("codes"), head) for head in (b"l o\no </w>\n", b"the 5\nof 3\n", b"t h 9\nth e</w> 7\n")]
     [True, False, True]

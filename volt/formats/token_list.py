@@ -215,7 +215,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def refuse_characters(pieces: Iterable[str], characters: str, path: Path, where: str) -> None:
-    """Raise VocabularyError if a piece contains one of these characters. where: what errors say cannot contain it"""
+    """Raise VocabularyError if a piece contains one of these characters. where: the place that errors name"""
     bad = set(characters)
     if piece := next((piece for piece in pieces if not bad.isdisjoint(piece)), None):
         what = f"token {piece!r} has white space, but {where} cannot; export to marian or huggingface, or count with"

@@ -17,8 +17,8 @@ NEVER = 1 << 62
 def apportion(lags: LongArray, units: LongTable, lengths: LongArray, turns: LongArray, whole: int) -> None:
     """Fill `turns` with the sources of the next samples and advance `lags`.
 
-    A source's j-th sample comes when its total share is more than j - 1 samples and, by the deadline, at most j. The
-    source with the earliest deadline comes first (Tijdeman, The chairman assignment problem, 1980).
+    A source's j-th sample comes after its total share exceeds j - 1 samples, and by its deadline, when the share is j.
+    The earliest deadline comes first (Tijdeman, The chairman assignment problem, 1980).
 
     lags: (n_sources,), the share of each source that is not yet used up, in units;  whole: the units of a sample
     units: (n_stretches, n_sources), each source's share of a sample
@@ -108,7 +108,7 @@ def put_rows(
     ids: IdArray, offsets: LongArray, rows: LongArray, places: LongArray, firsts: LongArray, is_last: FlagArray,
     eos: int, out: LongArray | IntArray, before: LongArray | IntArray, mask: FlagArray, positions: LongArray,
 ) -> int:  # fmt: skip
-    """Write the ids of row rows[i] at out[places[i]:], and values for each id in three arrays unless they are empty.
+    """Write the ids of row rows[i] at out[places[i]:], and for each id a value in three arrays, unless they are empty.
 
     before: set to the previous id (firsts[i] before the first)
     mask: set to True

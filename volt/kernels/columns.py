@@ -68,7 +68,7 @@ def prefetch_ahead(data: ByteArray, starts: LongArray, i: int) -> None:
 
 @releasing
 def cut(data: TextArray, starts: LongArray, sizes: LongArray, cut_starts: LongTable, cut_sizes: LongTable) -> bool:
-    """Split values at tabs: row k < n_fields gets field k of every value, row n_fields the rest of the value.
+    """Split values at tabs: row k < n_fields gets field k of every value, and row n_fields the rest.
 
     Returns whether any value has more than n_fields fields.
     """

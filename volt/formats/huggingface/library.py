@@ -1,4 +1,4 @@
-"""Load a tokenizer.json in the library `tokenizers`, whose pieces are then respelled as VOLT spells them."""
+"""Load a tokenizer.json in the library `tokenizers`, for its ids, and its pieces in VOLT's spelling."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def _read_spaces(spaces: Sequence[Json], cuts: Sequence[Json], vocab: Iterable[s
 
 
 def _unmarked(step: Json) -> Json | None:
-    """Return a step that cuts spaces where `step` cuts "▁" that replace them; None if the new step never cuts."""
+    """Return a step that cuts text with spaces as `step` cuts text with "▁" instead; None if it never cuts."""
     result = step.get("pattern")
     text = result.get("String") if isinstance(result, dict) else None
     if step.get("type") in ("Digits", "Punctuation"):
@@ -306,7 +306,7 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def remade(merges: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield merges whose token, at a lower rank, may take the left part of the next pair that they should merge.
+    """Yield merges that may prevent their next use: a merge of lower rank joins their token with the next left part.
 
     This requires that an earlier merge makes the same token.
     """

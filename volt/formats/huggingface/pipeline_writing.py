@@ -240,7 +240,7 @@ def replace_step(pattern: str, content: str, *, regex: bool = False) -> Json:
 def split_step(pattern: str, behavior: str, *, invert: bool = False) -> Json:
     """Return a step that drops ("Removed") or isolates ("Isolated") matches of a regex.
 
-    invert: whether to treat the text between matches so instead
+    invert: whether to drop or isolate the text between matches instead
     """
     return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior, "invert": invert}
 

@@ -155,6 +155,6 @@ def _patterns(cut: Any) -> Iterator[str]:
 
 
 def not_whole(vocabulary: Vocabulary) -> Iterator[str]:
-    """Return the tokens whose strings, encoded as words, do not give back just the token."""
+    """Return the tokens whose strings, encoded as words, become anything but the token alone."""
     words = Encoder(replace(vocabulary, marker="none")).encode_words(vocabulary.tokens)
     return (token for token, pieces in zip(vocabulary.tokens, words, strict=True) if pieces != (token,))

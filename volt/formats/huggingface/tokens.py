@@ -193,7 +193,7 @@ def can_be_special(token: str) -> bool:
 
 
 def can_have_role(token: str) -> bool:
-    """Check whether a token with a role may have this spelling, which must be longer than a character of text."""
+    """Check whether a token with a role may have this spelling: a single character is refused, as it could be text."""
     return len(token) > 1 and can_be_special(token)
 
 

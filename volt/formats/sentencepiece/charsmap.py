@@ -1,4 +1,4 @@
-r"""Replacements that normalise text ⇄ the "precompiled charsmap" of a sentencepiece model; import its libraries.
+r"""Pack replacements of text into the "precompiled charsmap" of a sentencepiece model, and unpack them.
 
     charsmap = size of the trie, 4 bytes | trie | replacements, each followed by a zero byte
 

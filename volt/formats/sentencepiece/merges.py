@@ -2,7 +2,7 @@
 
 sentencepiece joins the two neighbours that together spell the piece of best score, the leftmost on ties. So the last
 join that makes a piece is always the same: this is the piece's merge. If every piece has a worse score than its parts,
-and no two pieces share a score, merges of pairs encode as the scores do. Otherwise a rank must belong to all pairs that
+and no two pieces share a score, merges by rank encode as the scores do. Otherwise a rank must belong to all pairs that
 make the same piece (merging "ranks").
 """
 

@@ -311,8 +311,8 @@ def _refuse_pieces(model: Any) -> None:
             raise VocabularyError(f"piece {number}: control token {piece.piece!r} is one character; train with another")
     result = {piece.piece for piece in model.pieces if piece.type == BYTE}
     if result != set(BYTE_TOKENS * model.trainer_spec.byte_fallback):
-        what = f"{len(result)} of the 256 byte pieces exist; byte_fallback, {bool(model.trainer_spec.byte_fallback)},"
-        raise VocabularyError(f"{what} needs all of them if true, none if false; copy or train the model again")
+        what = f"{len(result)} of the 256 byte pieces, but byte_fallback is {bool(model.trainer_spec.byte_fallback)}"
+        raise VocabularyError(f"{what}: true needs all, false needs none; copy or train the model again")
 
 
 def _normalizer(model: Any) -> tuple[Normalizer, tuple[str, ...]]:
