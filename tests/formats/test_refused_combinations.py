@@ -36,7 +36,7 @@ def tokenizer_json(folder: Path, tokens: list[str], cut: dict[str, Any], *, adde
         ([*BYTES, "a", "b</w>"], {"type": "WhitespaceSplit"}, {"byte_fallback": True, "end_of_word_suffix": "</w>"},
          "the suffix of an unknown character"),
         (["▁", "a", "a</w>"], LINE, {"end_of_word_suffix": "</w>"}, "VOLT marks only one end"),
-        (["▁", "a", "▁a"], LINE, {"ignore_merges": True}, "ignore_merges looks up whole lines there"),
+        (["▁", "a", "▁a"], LINE, {"ignore_merges": True}, "ignore_merges looks up whole lines in tokenizers"),
     ],
 )  # fmt: skip
 def test_a_tokenizer_that_would_differ_is_refused(tmp_path, tokens, cut, model, named):

@@ -1,11 +1,11 @@
 r"""Read and write sentences of ids as fairseq and Megatron store them: ids in NAME.bin, positions in NAME.idx.
 
-    NAME.idx      magic "MMIDIDX\0\0", version 1 (u64), code of the dtype (u8), count (u64),
+    NAME.idx      magic "MMIDIDX\0\0", version 1 (u64), code of the dtype (u8), count of sentences (u64),
                   [Megatron: count of document bounds (u64)], sizes int32[count], byte offsets int64[count],
-                  [Megatron: document bounds int64[], numbers of sentences]
+                  [Megatron: document bounds int64[], as indices of sentences]
     NAME.bin      the ids, sentence after sentence
 
-All numbers are little-endian. Both files are memory-mapped, and sentences are checked as they are read.
+All numbers are little-endian. Both files are memory-mapped; a sentence is checked when it is read.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class IndexedIds:
     sizes: (n,) int32, ids per sentence
     pointers: (n,) int64, the byte in .bin at which each sentence starts
     data: (n_ids,) all ids
-    documents: (n_documents + 1,) int64, Megatron's bounds of documents, in sentences
+    documents: (n_documents + 1,) int64, the first sentence of each document, then `n`; None for fairseq
     """
 
     prefix: str
@@ -76,7 +76,7 @@ class IndexedIds:
         return len(self.sizes)
 
     def ids(self, sentence: int) -> Ids:
-        """Return the ids of a sentence (from 0), a view. Raises CorpusError if the files are damaged there."""
+        """Return a view of the ids of a sentence, counted from 0. Raises CorpusError if the sentence is damaged."""
         if not 0 <= sentence < len(self):
             raise IndexError(f"sentence {sentence} of {len(self):,}")
         start, end, item = int(self.pointers[sentence]), self._end(sentence), self.data.itemsize
@@ -85,7 +85,10 @@ class IndexedIds:
         return self.data[start // item : end // item]
 
     def span(self, first: int, last: int) -> tuple[Ids, Longs]:
-        """Return a view of the ids of sentences `first` to `last` − 1, and (n + 1,) offsets. Raises CorpusError."""
+        """Return a view of the ids of sentences `first` to `last - 1`, and the sentences' (n + 1,) bounds in this view.
+
+        Raises CorpusError.
+        """
         sizes, starts, before = self.sizes[first:last], self.pointers[first:last], self._end(first - 1) if first else 0
         offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
         bounds = before + offsets * self.data.itemsize
@@ -138,7 +141,7 @@ def open_ids(path: str | os.PathLike[str]) -> IndexedIds:
 
 
 def _layout(path: str, index: bytes | mmap.mmap) -> tuple[str, int, int, int | None]:
-    """Return an index's dtype, number of sentences, start of sizes, and number of bounds (None for fairseq)."""
+    """Return an index's dtype, number of sentences, first byte of sizes, and number of bounds (None for fairseq)."""
     if index[: len(_OLD_MAGIC)] == _OLD_MAGIC:
         raise CorpusError(f"{path}: is in fairseq's older index format; binarize the text again as mmap")
     if not MAGIC.startswith(index[: len(MAGIC)]):
@@ -186,7 +189,7 @@ def dtype_for(n_ids: int) -> str:
 
 
 def check_dtype(dtype: str, n_ids: int) -> None:
-    """Raise ConfigError if an id below `n_ids` is too large for a dtype."""
+    """Raise ConfigError if a dtype cannot store all ids below `n_ids`."""
     most = int(np.iinfo(dtype_of(arguments.choice(dtype, "dtype", tuple(CODES)))).max)
     if n_ids - 1 > most:
         result = f"dtype {dtype!r} allows ids up to {most:,}, but the largest id is {n_ids - 1:,}"
@@ -194,7 +197,7 @@ def check_dtype(dtype: str, n_ids: int) -> None:
 
 
 class IdsWriter:
-    """A writer of sentences. It keeps the size of each, 4 bytes, in memory until the end."""
+    """A writer of sentences. It keeps their sizes, 4 bytes each, in memory until the end."""
 
     def __init__(self, data: BinaryIO, dtype: str) -> None:
         self.dtype, self._data = dtype, data
@@ -203,7 +206,7 @@ class IdsWriter:
         self._sizes = list[NDArray[np.int32]]()
 
     def add(self, ids: NDArray[Any], sizes: NDArray[Any]) -> None:
-        """Write (n_ids,) concatenated ids of sentences of (n,) sizes. Raises ConfigError if they do not fit."""
+        """Write sentences: their (n_ids,) concatenated ids and (n,) sizes. Raises ConfigError if these are invalid."""
         if len(sizes) and (int(sizes.min()) < 0 or int(sizes.max()) > np.iinfo(np.int32).max):
             raise ConfigError(f"sentences have {sizes.min():,} to {sizes.max():,} ids; the limits are 0 and 2^31 − 1")
         if int(sizes.sum()) != len(ids):
@@ -228,9 +231,9 @@ class IdsWriter:
 
 @contextmanager
 def write_ids(path: str | os.PathLike[str], *, dtype: str) -> Iterator[IdsWriter]:
-    """Open a writer of NAME.bin and NAME.idx, which appear when the block ends, and are removed if it fails.
+    """Open a writer of NAME.bin and NAME.idx, which appear only if the block ends without an error.
 
-    A kill leaves the old pair, the new pair, or no .idx, without which the .bin cannot be read.
+    A killed process leaves the old pair, the new pair, or a .bin without .idx, which cannot be read.
     Raises OutputError if a file cannot be written, ConfigError if a path is a pipe or a device.
     """
     arguments.choice(dtype, "dtype", tuple(CODES))

@@ -14,7 +14,7 @@ _CACHE_LINE, _LARGE_PAGE = 64, 1 << 21  # bytes
 
 
 def aligned(n: int) -> NDArray[np.uint64]:
-    """Return n zeros aligned to a cache line, or to a large page if they fill a page."""
+    """Return n zeros, aligned to a large page if they fill one, and otherwise to a cache line."""
     step = _LARGE_PAGE if 8 * n >= _LARGE_PAGE else _CACHE_LINE
     room = np.zeros(n + step // 8, np.uint64)
     skip = -room.ctypes.data % step // 8
@@ -29,7 +29,7 @@ def longer(array: NDArray[Any], length: int) -> NDArray[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Padded:
-    """A text as the loops need it.
+    """A text that compiled loops can read: separators end all lines, and padding follows.
 
     data: (size + PADDING or more,) uint8
     separator: the byte that ends each line, including the last
@@ -47,9 +47,9 @@ class PaddedMemory:
         self._whole = np.zeros(0, np.uint8)
 
     def read(self, text: bytes | memoryview | FileSpan, *, separator: int, padded: bool = False) -> Padded:
-        r"""Return a text as the loops need it, valid until the next read.
+        r"""Return a text that compiled loops can read. The next call may overwrite it.
 
-        padded: whether the text ends with a separator and `PADDING` readable bytes follow it, so that no copy is needed
+        padded: whether `text` ends with a separator, followed by `PADDING` readable bytes; then it is not copied
 
         >>> text = PaddedMemory().read(b"low", separator=ord("\n"))
         >>> text.size, text.data[: text.size].tobytes()

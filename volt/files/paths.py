@@ -115,7 +115,7 @@ def _value_of(variable: re.Match[str], path: str) -> str:
 
 
 def stands_for_several(path: str) -> bool:
-    """Check whether a path that does not exist is a pattern.
+    """Check whether a path is a pattern. The path of an existing local file is not, whatever its characters.
 
     >>> stands_for_several("*.tsv"), stands_for_several("https://host/a.txt?key=5")
     (True, False)
@@ -152,7 +152,6 @@ def _files_of_url(url: str) -> list[str]:
 
 
 def _matches(pattern: str) -> list[str]:
-    """Return the paths that a pattern matches; "**" does not follow links."""
     parts = pattern.split("/")
     if "**" not in parts:
         return glob.glob(pattern)

@@ -1,6 +1,6 @@
 """Divide an uncompressed file between workers into ranges of bytes, and between threads into spans of whole lines.
 
-A line belongs to the range in which it starts. To find the line end where a span ends, only a few bytes are read.
+A line belongs to the range in which it starts. To find the line end at which a span stops, few bytes are read.
 """
 
 # Files are not memory-mapped, because the process would be killed if a file became shorter.
@@ -27,7 +27,7 @@ _SPAN_STEP, _COUNT_STEP = 1 << 12, 1 << 20  # bytes read at a time to find a lin
 
 
 class Descriptor:
-    """An open file, closed with its last reference; a `ByteSource`."""
+    """An open file, which is a `ByteSource`. It is closed when the last reference to it disappears."""
 
     awaited = False
 
@@ -51,7 +51,7 @@ class Descriptor:
         return data
 
     def line_end(self, place: int, far: int) -> int:
-        """Return the index of the byte after the line that contains byte `place` − 1, at most `far`."""
+        """Return where the line that contains byte `place - 1` ends (the byte after it), or `far` if it ends later."""
         place -= 1
         while place < far:
             piece = self.read_some(place, min(_SPAN_STEP, far - place))
@@ -89,7 +89,7 @@ class FileSpan:
         return bytes(room)
 
     def read_into(self, room: memoryview) -> None:
-        """Fill the memory. Raises CorpusError if the file became shorter, or a line is too long."""
+        """Read the span into `room`. Raises CorpusError if the file became shorter, or a line is too long."""
         done = 0
         while done < self.size:
             try:
@@ -106,7 +106,7 @@ class FileSpan:
                 raise long_line_error(self.file.path, line, self.max_line)
 
     def block(self) -> Block:
-        """Return the span as a block, with the number of its first line, for errors."""
+        """Return the span as a block. For errors, the block has the number of its first line."""
         return Block(self.file.path, self.file.line_at(self.start), 0, bytes(self), self.start + self.size)
 
 
@@ -168,7 +168,10 @@ def read_range(
     part: FileRange, *, block_size: int = BLOCK_SIZE, errors: Errors = "strict", max_line: int | None = MAX_LINE,
     first_line: int = _UNKNOWN,
 ) -> Iterator[Block]:  # fmt: skip
-    """Yield the blocks of a range as `read_blocks` does. first_line: the first line's number; see `numbered`"""
+    """Yield the blocks of a range as `read_blocks` does.
+
+    first_line: the number of the range's first line, or a placeholder, as from `numbered`
+    """
     file, longest = Descriptor(part.path), (max_line or part.size) + len(BYTE_ORDER_MARK)
     refuse_binary(part.path, file.read_some(0, min(HEAD_SIZE, part.size)))
     pieces = _pieces(file, part, min(part.size, part.stop + longest), block_size)
@@ -178,7 +181,7 @@ def read_range(
 
 
 def numbered(part: FileRange, read: Callable[[int], T]) -> T:
-    """Call `read` without a known first line; if it raises, count the lines before the range and call it again."""
+    """Call `read` with a placeholder for the first line's number; if it raises, call it with the number."""
     try:
         return read(_UNKNOWN)
     except CorpusError:
@@ -189,7 +192,7 @@ def numbered(part: FileRange, read: Callable[[int], T]) -> T:
 
 
 def _pieces(file: Descriptor, part: FileRange, far: int, step: int) -> Iterator[bytes]:
-    """Yield the bytes of a range. far: the byte at which the search for the end of its last line stops"""
+    """Yield the bytes of the lines of a range. far: the byte at which the search for the last line's end stops"""
     if (start := _first_byte(file, part)) == part.stop:
         return  # no line starts in the range
     end, file.n_read = file.line_end(part.stop, far), start

@@ -77,7 +77,7 @@ def look(url: str) -> RemoteStat:
 
 
 def read_range(url: str, start: int, size: int) -> bytes:
-    """Return `size` bytes, fewer at the end. Raises NoRangesError."""
+    """Return `size` bytes from `start` on, or fewer if the file ends before. Raises NoRangesError."""
     return ask(url, lambda system, path: _range(system, path, start, start + size)) if size else b""
 
 
@@ -111,7 +111,7 @@ def tries() -> Iterator[int]:
 
 
 def failure(error: Exception) -> OSError | None:
-    """Return the error to raise if a retry cannot help; None if it can."""
+    """Return the error to raise if a retry cannot help; None if a retry may help."""
     cause = _cause(error)
     status = _status(cause)
     if status in (401, 403) or isinstance(cause, PermissionError) or type(cause).__name__ == "NoCredentialsError":

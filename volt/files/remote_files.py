@@ -119,7 +119,7 @@ Beside = Callable[[Path], Iterable[Path]]
 def local_copy(path: str | Path, *, kind: type[VoltError], beside: Beside | None = None) -> Iterator[Path]:
     """Yield a local path unchanged; for a URL, the path of a temporary copy. Errors name the URL.
 
-    beside: path of the copy → further files to fetch from the same folder, if they exist
+    beside: path of the copy → paths next to it; files of these names in the URL's folder, if any, are fetched, too
     """
     if (url := url_of(path)) is None:
         yield Path(path)

@@ -1,4 +1,4 @@
-"""Create and lock temporary files and folders. If a process is killed, a later one removes those without a lock.
+"""Create and lock temporary files and folders. Locks end with a process; later processes remove what it left.
 
 The temporary file of `a.txt` is `.a.txt.00000000.part`. The next writer of `a.txt` finds it by trying small numbers,
 without listing the folder.
@@ -58,7 +58,10 @@ _LONGEST = 255 - len("..00000000.part")  # bytes of an output's name
 
 @contextmanager
 def temporary_file(place: Path, mode: int) -> Iterator[tuple[int, Path]]:
-    """Yield the descriptor and path of a new, locked file for the output `place`; remove it unless it was renamed."""
+    """Yield descriptor and path of a new, locked file, in which to write the output `place` before renaming it.
+
+    A file that was not renamed is removed at the end.
+    """
     handle, path = _new_file(place, mode)
     try:
         yield handle, path
@@ -99,7 +102,7 @@ def sweep(path: Path, *, is_folder: bool = False) -> None:
 
 
 def sweep_beside(places: Collection[Path]) -> list[Path]:
-    """Remove temporary files of these outputs whose writers have ended; return the files of running writers."""
+    """Remove these outputs' temporary files whose writers have ended; return those that are still being written."""
     existing = {path for folder in {place.parent for place in places} for path in folder.glob(".*.part")}
     files = [path for place in places for path in _numbered(place) if path in existing]
     for path in files:
@@ -108,7 +111,7 @@ def sweep_beside(places: Collection[Path]) -> list[Path]:
 
 
 def _lock(handle: int) -> bool:
-    """Lock a file; return False if another process holds the lock. On a file system without locks, return True."""
+    """Lock a file, if the file system has locks; return False if another process holds the lock."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

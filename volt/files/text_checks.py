@@ -3,8 +3,8 @@
 Text may contain any character, including NUL. Only the first `HEAD_SIZE` bytes are checked. A file is refused for:
 
     a signature     zip, PDF, PNG, UTF-16 with a byte order mark and so on
-    UTF-16, UTF-32  one byte of every two (UTF-16) or four (UTF-32) is never NUL; the others are NUL in 90 % or more
-    control bytes   if there are 64 bytes or more: 30 % NUL, or 30 % other control characters (5 % if not UTF-8)
+    UTF-16, UTF-32  one fixed byte of every 2 or 4 is never NUL; each of the others is NUL in 90 % of cases or more
+    control bytes   of 64 bytes or more, 30 % are NUL, or 30 % (5 % if not UTF-8) other control characters
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ _LONGEST_SIGNATURE = max(map(len, _SIGNATURES))
 
 
 def refuse_binary(path: str, head: bytes, *, is_all: bool = True) -> None:
-    """Raise CorpusError if a file's first `HEAD_SIZE` bytes are binary. is_all: False if more of them will follow"""
+    """Raise CorpusError if a file's first `HEAD_SIZE` bytes are binary.
+
+    is_all: whether `head` has all these bytes; otherwise only signatures are checked
+    """
     if message := foreign(head) if is_all else _signature(head):
         raise CorpusError(f"{shown_path(path)}: {message}")
 
@@ -98,7 +101,6 @@ def _control(head: bytes) -> str | None:
 
 
 def _is_start_of_utf8(head: bytes) -> bool:
-    """Check whether bytes are UTF-8, except for an incomplete character at the end."""
     try:
         head.decode()
     except UnicodeDecodeError as error:
@@ -123,7 +125,7 @@ _FEW = 1 << 14  # bytes that Python decodes in about 10 µs
 
 
 def is_utf8_array(data: NDArray[np.uint8]) -> bool:
-    """Check whether bytes are UTF-8 without Polars, which must not run before a fork, and without Python's lock."""
+    """Check whether bytes are UTF-8 without Python's lock and without Polars, which must not run before a fork."""
     if len(data) <= _FEW:  # so that a stream's first line does not wait for the import of Arrow
         try:
             data.tobytes().decode()

@@ -122,7 +122,9 @@ class _Threads:
 def in_order(
     function: Callable[[A], B], items: Iterable[A], *, n_threads: int, is_awaited: Callable[[A], bool] = lambda _: False
 ) -> Iterator[B]:
-    """Map in threads, including the caller's, a few items ahead; yield results, or raise, in the order of the items.
+    """Call `function` for a few items ahead, in threads. Yield results, or raise errors, in the order of the items.
+
+    The caller's thread helps.
 
     is_awaited: whether an item's result must be yielded before the next item is requested
     """
@@ -157,7 +159,6 @@ def in_order(
 
 
 def _next(items: Iterator[A]) -> tuple[A] | Future[Any] | None:
-    """Return the next item, None at the end, or a failed future if the iterator raises."""
     try:
         return (next(items),)
     except StopIteration:
@@ -189,11 +190,11 @@ def patiently(future: Future[T]) -> T:
             if future.done():
                 raise
             if isinstance(future, ThreadTask) and not can_wait(future.pid):
-                raise ConfigError("another process computes this item; start and read it in one process") from None
+                raise ConfigError("another process computes this item; create the iterator in this process") from None
 
 
 def next_in_thread(items: Iterator[T]) -> ThreadTask[T | None]:
-    """Compute the next item, None at the end, in a daemon thread, which cannot keep a program alive."""
+    """Start to compute the next item (None at the end) in a daemon thread."""
     task = ThreadTask(partial(next, items, None))
     Thread(target=task.run, daemon=True).start()
     return task

@@ -1,4 +1,4 @@
-"""Compare VOLT with the library that a file is for: in how many lines their pieces and ids agree (`Agreement`)."""
+"""Compare VOLT with the library that a file is for: count lines with the same pieces and ids (`Agreement`)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def check(vocabulary: Vocabulary, path: str | Path, format: str, lines: Sequence
 def check_import(
     vocabulary: Vocabulary, path: str | Path, format: str, lines: Sequence[str], *, pattern: str | None = None
 ) -> Agreement:
-    """Compare our encoder, on these lines, with the library that loads an imported file as its publisher does.
+    """Compare our encoder, on these lines, with the library, set up as the imported file's publisher does it.
 
     vocabulary: the vocabulary read from the file
     pattern: the publisher's pattern, if the file does not name it
@@ -135,7 +135,7 @@ def load_peer(path: str | Path, format: str, *, special: SpecialTokens = USUAL) 
 
 
 def probe_lines(vocabulary: Vocabulary) -> list[str]:
-    """Return lines of one token, of two with and without a space between, and with unknown characters.
+    """Return lines of one token, of two tokens with or without a space between, and with unknown characters.
 
     >>> probe_lines(Vocabulary(merges=(), tokens=("l", "o")))[:4]
     ['l', 'o', 'l o', 'lo']

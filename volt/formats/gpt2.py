@@ -1,8 +1,8 @@
 """GPT-2's merges.txt → vocabulary: merges over bytes, which look like subword-nmt's codes but mark no word ends.
 
-Ids come from a vocab.json or encoder.json in the same folder; without one, bytes come first, in GPT-2's order, then the
-results of merges. None of the files names the pattern that splits text: VOLT assumes GPT-2's, and refuses a file with
-a token that this pattern splits.
+Ids come from a vocab.json or encoder.json in the same folder. Without these files, bytes get the first ids, in GPT-2's
+order, and the results of merges the next. No file names the pattern that splits text: VOLT assumes GPT-2's, and refuses
+a file with a token that this pattern splits.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CONTROLS = set(map(chr, (*range(9), 11, 12, *range(14, 32), 127)))
 
 
 def spells_bytes(pairs: Sequence[tuple[str, str]]) -> bool:
-    """Check whether merges spell bytes in GPT-2's alphabet, some of them a space or a character of several bytes."""
+    """Check whether merges join bytes in GPT-2's spelling, and some spell a space or a character of several bytes."""
     tokens = list(map("".join, pairs))
     if not set("".join(tokens)) <= set(ALPHABET):
         return False
@@ -45,7 +45,7 @@ def spells_bytes(pairs: Sequence[tuple[str, str]]) -> bool:
 
 
 def merges_in(folder: Path) -> Path | None:
-    """Return the file of merges in a folder that also has a file of ids; None if it lacks either."""
+    """Return the file of merges in a folder; None if the folder lacks it, or lacks a file of ids."""
     has_ids = any((folder / name).is_file() for name in BESIDE)
     return next((place for name in MERGES if has_ids and (place := folder / name).is_file()), None)
 

@@ -1,7 +1,7 @@
-"""OpenNMT-py vocabulary ⇄ vocabulary: "piece<TAB>count" a line; OpenNMT-py puts its own special tokens before them.
+"""OpenNMT-py vocabulary ⇄ vocabulary: "piece<TAB>count" a line; OpenNMT-py puts its own special tokens first.
 
 The other order, "count<TAB>piece", is read as well; its counts may have fractions, as dynamicdata writes for sampled
-text. If a piece ends in "</w>", as in the output of `volt stream vocabulary`, all have VOLT's spelling.
+text. If one piece ends in "</w>", as in the output of `volt stream vocabulary`, all pieces are in VOLT's spelling.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def odd_line(head: bytes) -> int | None:
 
 
 def rows(path: Path) -> Iterator[lists.ListEntry]:
-    """Yield the listed tokens. Fields have the order that more lines fit; in a tie, the piece comes first."""
+    """Yield the listed tokens. Fields are read in the order that fits more lines; in a tie, the piece comes first."""
     lines = list(lists.lines_of(path))
     usual, swapped = (sum(bool(row.fullmatch(line)) for _, line in lines) for row in (_ROW, _SWAPPED))
     for number, line in lines:
@@ -71,7 +71,6 @@ def rows(path: Path) -> Iterator[lists.ListEntry]:
 
 
 def _count_of(path: Path, line: int, text: str) -> int:
-    """Return a count. A fraction, as from sampled text, is rounded up, so that it is never 0."""
     if lists.is_number(text) or not _FRACTION.fullmatch(text):
         return lists.count_of(path, line, text)
     if (count := float(text)) > _MOST:

@@ -1,4 +1,4 @@
-"""The protocol of a format: a module, or a sub-package, with the functions of `Format`. Optional names:
+"""The protocol of a format: a module, or a sub-package, with the functions of `Format`. It may also define:
 
 peer                a `LoadPeer`, if a library encodes text with the format's files
 original            imported file, its vocabulary, pattern → `Peer`, loaded as the file's publisher loads it
@@ -38,8 +38,9 @@ class Format(Protocol):
         Raises VocabularyError if they cannot store this vocabulary."""
 
     def read(self, path: Path, *, merges: Path | None = None) -> Vocabulary:
-        """Read a file or folder. merges: a file of merges, for formats without merges.
+        """Read a file or folder.
 
+        merges: a file of merges, for formats without merges
         Raises VocabularyError, with file and line, for damage."""
 
     def recognises(self, path: Path, head: bytes) -> bool:
@@ -47,10 +48,10 @@ class Format(Protocol):
 
 
 class LoadPeer(Protocol):
-    """The function `peer` of a format for which a library can encode text."""
+    """The type of the function `peer` of a format: it loads a file in a library that can encode text."""
 
     def __call__(self, path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-        """Load the file in the library, with these special tokens if the file does not contain them."""
+        """Load the file in the library. special: special tokens, for formats whose files do not name them"""
 
 
 @contextmanager
@@ -83,7 +84,7 @@ class Peer:
     """A library with a file loaded, to compare with VOLT.
 
     pieces: lines → the pieces of each line, in VOLT's spelling
-    ids: lines → the ids of each line; None if the library has no ids, or numbers pieces otherwise than VOLT
+    ids: lines → the ids of each line; None if the library has no ids, or if its ids differ from VOLT's
     """
 
     library: str
@@ -95,7 +96,7 @@ class Peer:
 class MergeList:
     """Merges by rank, and how their strings are written.
 
-    spells_bytes: whether their characters stand for bytes, so that only word counts over bytes fit them
+    spells_bytes: whether characters of merges stand for bytes; such merges fit only word counts over bytes
     notes: a sentence for each assumption about the file
     """
 

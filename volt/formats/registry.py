@@ -139,7 +139,7 @@ def files_read(path: str | Path, *, format: str | None = None) -> tuple[Path, ..
 
 @contextmanager
 def model_at_hand(path: str | Path, *, format: str | None = None) -> Iterator[Path]:
-    """Yield the path; for a URL, the path of a copy of the file or folder, with other files that the format needs."""
+    """Yield a local path unchanged; for a URL, the path of a copy, next to copies of other files the format needs."""
     with local_copy(path, kind=VocabularyError, beside=lambda copy: files_read(copy, format=format)) as place:
         yield place
 
@@ -191,7 +191,7 @@ def read_vocabulary(
     pattern: the pattern that cuts text into words, for formats that do not name it: a published pattern, such as
         cl100k, or a regular expression
     special: further tokens found in text and never split: a list, or a dict with ids, {"<|end|>": 100257}
-    unk, bos, eos, pad: the token with this role, or a dict of it and its id; a line that spells it stays text
+    unk, bos, eos, pad: the token with this role, or a dict {token: id}; the same string in a line stays text
     Raises VocabularyError, with file and line, if the file is damaged or in an unknown format.
     Raises ConfigError for a pattern if the file names its own, or for an id that another token has.
 
@@ -300,13 +300,13 @@ def peer_loader(name: str) -> LoadPeer | None:
 
 
 def closing_order(name: str) -> Literal["ids", "merges"]:
-    """Return the order of tokens that a format needs from `Vocabulary.closed`: "merges" if ids are ranks."""
+    """Return a format's order of tokens for `Vocabulary.closed`: "merges" if ids are ranks of merges, else "ids"."""
     result: Literal["ids", "merges"] = getattr(format_module(name), "CLOSING_ORDER", "ids")
     return result
 
 
 def format_module(name: str, argument: str = "format") -> Format:
-    """Return the module of a format. Raises ConfigError for an unknown name. argument: what errors call the name"""
+    """Return the module of a format. Raises ConfigError for an unknown name. argument: what errors call `name`"""
     if arguments.text(name, argument, remedy=f"choose from {', '.join(FORMATS)}") not in FORMATS:
         near = get_close_matches(name.lower(), FORMATS, n=1)
         hint = f"did you mean {near[0]}? The formats are" if near else "choose from"

@@ -28,7 +28,7 @@ _ASSUMED = "No merge contains '</w>' or 'Ġ': VOLT assumes subword-nmt's codes, 
 
 
 def read_merges(path: str | Path, data: bytes) -> MergeList:
-    r"""Return the merges in a codes file, or in GPT-2's merges.txt, which differs from codes only in its letters.
+    r"""Return the merges in a codes file, or in GPT-2's merges.txt, whose characters stand for bytes.
 
     Raises CandidateError, with file and line, for anything else.
 
@@ -67,7 +67,7 @@ def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator
     """Convert merges of version 0.1 to merges of version 0.2 that split every word in the same way.
 
     In 0.1, "</w>" is a separate symbol: x and "</w>" merge at some rank, or never. In 0.2, "x</w>" is one symbol from
-    the start. A merge (l, x) before the merge of x and "</w>", if any, therefore becomes two: (l, x) and (l, "x</w>").
+    the start. So a merge (l, x) becomes two, (l, x) and (l, "x</w>"), unless x and "</w>" merge before it.
 
     >>> list(_from_01("codes", [(1, "l", "o"), (2, "o", "</w>"), (3, "lo", "w"), (4, "b", "o</w>")]))
     [('l', 'o'), ('l', 'o</w>'), ('lo', 'w'), ('lo', 'w</w>'), ('b', 'o</w>')]
@@ -94,7 +94,6 @@ def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator
 
 
 def _pair(path: str | Path, number: int, line: str, *, is_counted: bool) -> tuple[str, str]:
-    """Return the merge in a line. is_counted: whether a count follows it, as in fastBPE's codes"""
     parts = line.rstrip("\r").split(" ")
     is_sound = is_counted_line(line) if is_counted else len(parts) == 2 and all(parts)
     if not is_sound:
@@ -110,7 +109,7 @@ def is_counted_line(line: str) -> bool:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    r"""Check whether a file has a version line, or pairs of strings, some with a word end, all or none with a count.
+    r"""Check whether a file has a version line, or lines of two strings, all or none with a count, some with "</w>".
 
     >>> [recognises(Path("codes"), head) for head in (b"l o\no </w>\n", b"the 5\nof 3\n", b"t h 9\nth e</w> 7\n")]
     [True, False, True]
@@ -143,7 +142,7 @@ files_read = files_written
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """Read codes at PATH and the vocabulary at PATH.vocab, if it exists; or a vocabulary at PATH and codes at `merges`.
 
-    Without a vocabulary, the tokens are all characters in merges and all results. If all counts are 1, none are kept.
+    Without a vocabulary, tokens are all characters in merges and all their results. Counts are dropped if all are 1.
     """
     codes, listing = (path, _beside(path)) if merges is None else (merges, path)
     try:
@@ -176,7 +175,6 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 
 def _refuse_01(codes: Path, listing: Path) -> None:
-    """Raise VocabularyError for codes of version 0.1 with a vocabulary, because subword-nmt splits wrongly by them."""
     first = read_text(codes, kind=VocabularyError).partition("\n")[0]
     if not first.startswith(VERSION) and not is_counted_line(first):
         what = f"with codes of version 0.1 and a vocabulary, subword-nmt splits words wrongly; remove {listing}"

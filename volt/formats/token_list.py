@@ -70,7 +70,7 @@ def listed(vocabulary: Vocabulary) -> list[str]:
 
 
 def spelled(vocabulary: Vocabulary) -> list[str]:
-    """Return the pieces of `listed`, then of `glued`; with a suffix marker, tokens in subword-nmt's spelling."""
+    """Return the pieces of `listed`, then of `glued`; if the marker is "suffix", tokens as subword-nmt spells them."""
     pieces = listed(vocabulary)
     if vocabulary.marker == "suffix":
         tokens = set(vocabulary.tokens)
@@ -108,7 +108,7 @@ def unique_spelling(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def id_note(vocabulary: Vocabulary, usual: str, library: str) -> str:
-    """Return a note on how ids relate to VOLT's. usual: the note if the pieces have VOLT's ids 4, 5, and so on"""
+    """Return a note on how a list's ids relate to VOLT's. usual: the note if the pieces' ids in VOLT are 4, 5, …"""
     ids = [vocabulary.ids[piece] for piece in listed(vocabulary)]
     if ids == list(range(N_ROLES, N_ROLES + len(ids))):
         return usual
@@ -116,7 +116,6 @@ def id_note(vocabulary: Vocabulary, usual: str, library: str) -> str:
 
 
 def _not_listed(vocabulary: Vocabulary, *, has_counts: bool) -> Iterator[str]:
-    """Yield a note on each property that the list lacks. has_counts: whether the format has counts"""
     yield "the list has no merges: reading it back requires a file of merges"
     if vocabulary.counts and not has_counts:
         yield "the list has no counts"
@@ -126,7 +125,7 @@ def _not_listed(vocabulary: Vocabulary, *, has_counts: bool) -> Iterator[str]:
 
 
 def spelling_notes(vocabulary: Vocabulary, *, has_counts: bool) -> Iterator[str]:
-    """Yield a note on each change of `spelled`, and on each property that the list lacks."""
+    """Yield notes on what `spelled` changes, and on properties that the list lacks."""
     if vocabulary.marker == "suffix":
         yield "spelled as subword-nmt does, '@@' after pieces that do not end a word: encode text with the separator @@"
     yield from _not_listed(vocabulary, has_counts=has_counts)
@@ -138,7 +137,7 @@ def spelling_notes(vocabulary: Vocabulary, *, has_counts: bool) -> Iterator[str]
 
 
 def vocabulary_of(path: Path, rows: Iterable[ListEntry], *, merges: Path | None, joined: bool = False) -> Vocabulary:
-    """Return the vocabulary of listed tokens and a file of merges. joined: whether the spelling is subword-nmt's"""
+    """Return the vocabulary of listed tokens and a file of merges. joined: whether it is in subword-nmt's spelling"""
     rows, base = list(rows), _base(path, merges)
     if set(BYTE_TOKENS) <= {row.piece for row in rows}:
         base = replace(base, byte_fallback=True)
@@ -155,7 +154,7 @@ def vocabulary_of(path: Path, rows: Iterable[ListEntry], *, merges: Path | None,
 
 
 def _order(base: Vocabulary, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the base's order of ids, if any. Ids of tokens that `names` lacks become unused; new tokens follow."""
+    """Return the pieces by id as in `base`, or (). Ids of tokens not in `names` become unused; new tokens follow."""
     if not base.order or names == base.tokens:
         return base.order
     left = {*listed(base), *base.special.all} - set(base.tokens) | set(names)
@@ -216,7 +215,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def refuse_characters(pieces: Iterable[str], characters: str, path: Path, where: str) -> None:
-    """Raise VocabularyError if a piece contains one of these characters. where: what cannot have it, for errors"""
+    """Raise VocabularyError if a piece contains one of these characters. where: the place that errors name"""
     bad = set(characters)
     if piece := next((piece for piece in pieces if not bad.isdisjoint(piece)), None):
         what = f"token {piece!r} has white space, but {where} cannot; export to marian or huggingface, or count with"
@@ -224,7 +223,7 @@ def refuse_characters(pieces: Iterable[str], characters: str, path: Path, where:
 
 
 def all_lines(head: bytes, row: re.Pattern[str]) -> bool:
-    """Check whether the first bytes of a file are UTF-8 text with at least one whole line, and all lines fit."""
+    """Check whether the first bytes of a file are UTF-8 text with at least one whole line, and `row` matches all."""
     complete = len(head) < HEAD_SIZE
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(head, final=complete)

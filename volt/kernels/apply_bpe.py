@@ -112,7 +112,7 @@ def load_word(symbols: IntArray, word: Word, merges: Merges) -> int:
 def next_merge(
     size: int, word: Word, merges: Merges, dropout: float, state: LongArray, positions: IntArray
 ) -> tuple[int, int, int]:
-    """Return the next rank to merge or NO_MERGE, its number of positions, and the heap's size."""
+    """Write the positions of the next merge. Return its rank (or NO_MERGE), their number, and the heap's size."""
     rank, n, n_aside = NO_MERGE, 0, 0
     while size > 0 and (n == 0 or (word.heap[0] >> 32 == rank and not merges.one_by_one)):
         entry = word.heap[0]
@@ -142,7 +142,7 @@ def _merge_at(p: int, result: int, word: Word) -> None:
 
 @borrowing
 def apply_merge(rank: int, size: int, positions: IntArray, word: Word, merges: Merges) -> tuple[int, int]:
-    """Merge the pair at positions where it still occurs. Return the number of merges and the heap's size."""
+    """Merge the pair of this rank at `positions` if still there. Return how often it was, and the heap's size."""
     n_done = 0
     for p in positions:
         if word.follows[p] >= 0 and rank_of(word.symbols[p], word.symbols[word.follows[p]], merges.pairs) == rank:
@@ -173,13 +173,13 @@ def start_line(state: LongArray, seed: int, line: int) -> None:
 
 @inlined
 def _place(left: int, right: int, p: Any, pairs: LongArray) -> Any:
-    """Return rank << 7 | position of a pair: the pair with the least is merged next."""
+    """Return a pair's place, rank << 7 | position. The pair with the least place is merged next."""
     return np.int64(np.uint64(rank_of(left, right, pairs)) << _SHIFT | p)
 
 
 @inlined
 def _least(places: IntArray, n: Any) -> Any:
-    """Return the least of places 1 to n − 1; reads up to place n + 2."""
+    """Return the least of places[1:n]. Reads up to places[n + 2]."""
     one, two, three, four, p = places[_U1], places[_U2], places[_U3], places[_U4], _U5
     while p < n:
         one, two = min(one, places[p]), min(two, places[p + _U1])
@@ -251,7 +251,7 @@ def _merge_long(n: int, room: WordBuffers, merges: Merges, dropout: float, state
 
 @inlined
 def merge_word(n: int, room: WordBuffers, merges: Merges, dropout: float, state: LongArray) -> tuple[int, int]:
-    """Merge the n symbols that start at index 1. Return the first remaining position, and the link after the last."""
+    """Merge the n symbols from index 1 on. Return the first position of the result, and the link of its last."""
     if n > LONG:
         _merge_long(n, room, merges, dropout, state)
         return 0, -1
@@ -335,9 +335,9 @@ def encode_each(
 def encode_sampled(
     atoms: IntArray, ends: LongArray, merges: Merges, rule: PieceRule, dropout: float, seed: int, numbers: LongArray
 ) -> tuple[IntArray, LongArray]:
-    """Encode lines of atoms with dropout; line i uses the generator of numbers[i].
+    """Encode lines of atoms with dropout. Line i uses the random generator of line number numbers[i].
 
-    atoms: 2 · symbol, + 1 for a word's last
+    atoms: 2 · symbol for each atom, plus 1 for the last atom of a word
     Returns the pieces, and where each line's pieces end.
     """
     out, piece_ends = np.empty(len(atoms), np.int32), np.empty(len(ends), np.int64)
@@ -367,8 +367,9 @@ def sample_each(
 def trace(words: Words, merges: Merges, progress: LongArray) -> tuple[LongArray, LongArray, LongArray]:
     """Encode every word with all merges, and find at which step each replacement happens if merges are added in turn.
 
-    A replacement of rank r happens at step max(r, all ranks before it in its word).
-    Returns the weights of replacements whose step is their rank; for late ones, keys step << 32 | rank, and weights.
+    A replacement of rank r happens at step max(r, the ranks of all replacements before it in its word).
+    Returns, by rank, the weights of replacements whose step is their rank; and for the other, late replacements, the
+    keys step << 32 | rank, and the weights.
     """
     regular = np.zeros(len(merges.results), np.int64)
     late, late_counts = trace_each(

@@ -17,11 +17,12 @@ NEVER = 1 << 62
 def apportion(lags: LongArray, units: LongTable, lengths: LongArray, turns: LongArray, whole: int) -> None:
     """Fill `turns` with the sources of the next samples and advance `lags`.
 
-    A source's j-th sample comes while the source is owed more than j − 1 and at most j samples; the source with the
-    earliest deadline comes first (Tijdeman, The chairman assignment problem, 1980).
+    A source's j-th sample comes after its total share exceeds j - 1 samples, and by its deadline, when the share is j.
+    The earliest deadline comes first (Tijdeman, The chairman assignment problem, 1980).
 
-    lags: (n_sources,), what each is owed, in units;  whole: the units of a sample
-    units: (n_stretches, n_sources), the share of each source;  lengths: the number of samples in each stretch
+    lags: (n_sources,), the share of each source that is not yet used up, in units;  whole: the units of a sample
+    units: (n_stretches, n_sources), each source's share of a sample
+    lengths: (n_stretches,), the number of samples in each stretch
     """
     deadlines = np.full(len(lags), -1)
     stretch, left = 0, lengths[0]
@@ -84,7 +85,7 @@ def look_up(
 def frame_ids(
     data: IdArray, starts: LongArray, sizes: LongArray, head: IdArray, tail: IdArray, n_ids: int, out: IntArray
 ) -> int:
-    """Write each value between a head and a tail. Return the first value with an id outside 0 … n_ids − 1, or −1."""
+    """Write each value between `head` and `tail`. Return the first value with an id not in range(n_ids), or -1."""
     at, bad = 0, -1
     for i in range(len(starts)):
         for k in range(len(head)):
@@ -107,9 +108,12 @@ def put_rows(
     ids: IdArray, offsets: LongArray, rows: LongArray, places: LongArray, firsts: LongArray, is_last: FlagArray,
     eos: int, out: LongArray | IntArray, before: LongArray | IntArray, mask: FlagArray, positions: LongArray,
 ) -> int:  # fmt: skip
-    """Write row i's sample at places[i]. Unless empty, `before` gets previous ids, `mask` True, `positions` indices.
+    """Write the ids of row rows[i] at out[places[i]:], and for each id a value in three arrays, unless they are empty.
 
-    Returns the first row that must end in EOS but does not (checked only if `before` is written), or −1.
+    before: set to the previous id (firsts[i] before the first)
+    mask: set to True
+    positions: set to the index of the id in its row
+    Returns the first i whose row must end in EOS but does not (checked only if `before` is written), or -1.
     """
     bad = -1
     for i in range(len(rows)):

@@ -20,7 +20,7 @@ _U0, _U1, _HALF = np.uint64(0), np.uint64(1), np.uint64(32)
 
 
 class Spellings(NamedTuple):
-    """The symbols of tokens, with a hash table. Of tokens with equal symbols, the table contains the first."""
+    """The symbols of each token, and a hash table from symbols to the first token that has them."""
 
     slots: IntArray  # token + 1, or 0: open addressing
     symbols: IntArray  # token after token
@@ -163,7 +163,7 @@ def ranked_merges(
 ) -> Merges:
     """Return at most `MOST` merges with a table of their pairs.
 
-    results: the token that the merge of each rank makes;  ranks: of each pair, by default 0, 1, 2, …
+    results: the token that the merge of each rank makes;  ranks: the rank of each pair, by default 0, 1, 2, …
     """
     lefts, rights = (np.ascontiguousarray(side, np.int32) for side in (lefts, rights))
     ranks = np.ascontiguousarray(np.arange(len(lefts)) if ranks is None else ranks, np.int32)

@@ -1,6 +1,6 @@
 """Handle the values of many lines as views into one buffer: split at tabs, write, shuffle, join to documents.
 
-A value is given by its start in `data` and its size in bytes, −1 if the line lacks the field.
+A value is given by its start in `data` and its size in bytes; the size is -1 if the line lacks the field.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def prefetch_ahead(data: ByteArray, starts: LongArray, i: int) -> None:
 
 @releasing
 def cut(data: TextArray, starts: LongArray, sizes: LongArray, cut_starts: LongTable, cut_sizes: LongTable) -> bool:
-    """Split values at tabs: row k gets field k of every value; the last of n_fields + 1 rows gets the rest.
+    """Split values at tabs: row k < n_fields gets field k of every value, and row n_fields the rest.
 
     Returns whether any value has more than n_fields fields.
     """
@@ -104,7 +104,7 @@ def copy_bytes(data: ByteArray, start: int, out: IntArray, at: int, size: int) -
 def write_values(
     data: TextArray, starts: LongArray, sizes: LongArray, end: int, out: ByteArray, ends: LongArray
 ) -> None:
-    """Write values one after the other, each followed by the byte `end`; a missing one is empty."""
+    """Write values one after the other, each followed by the byte `end`. A missing value is written as empty."""
     at = 0
     for i in range(len(starts)):
         prefetch_ahead(data, starts, i)
@@ -133,7 +133,7 @@ def put_values(
 
 @releasing
 def number_sizes(ids: IdArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
-    """Compute the size in bytes of each value's numbers as text; −1 stays −1."""
+    """Compute the size in bytes of each value's numbers as text; a size of -1 stays."""
     for i in range(len(starts)):
         total = sizes[i] - 1
         for place in range(starts[i], starts[i] + max(sizes[i], 0)):
@@ -169,7 +169,7 @@ def write_numbers(ids: IdArray, starts: LongArray, sizes: LongArray, ends: LongA
 
 @releasing
 def shuffle(words: KeyArray, order: LongArray) -> None:
-    """Permute `order` (Durstenfeld 1964), with the upper half of one random word for each choice.
+    """Permute `order` (Durstenfeld 1964). Each choice uses the upper half of one of the random `words`.
 
     Probabilities of permutations differ by less than n / 2³².
     """
@@ -180,9 +180,9 @@ def shuffle(words: KeyArray, order: LongArray) -> None:
 
 @releasing
 def permuted(inputs: LongArray, outputs: LongArray, order: LongArray, firsts: LongArray, out: LongArray) -> int:
-    """Write the indices of output lines, in the order that results if the input lines they come from are permuted.
+    """Write the indices of output lines in a new order: that in which `order` puts the input lines they come from.
 
-    inputs, outputs: the origins of lines, in the same order
+    inputs, outputs: the origins of the input and output lines, sorted alike
     Returns the number of lines written, less than len(outputs) if `outputs` is out of order.
     """
     done = 0
@@ -201,7 +201,7 @@ def permuted(inputs: LongArray, outputs: LongArray, order: LongArray, firsts: Lo
 
 @releasing
 def draw(first: np.uint64, second: np.uint64, origins: LongArray, out: KeyArray) -> None:
-    """Draw a random number for each line from a key, the line's origin and its index among lines of that origin."""
+    """Draw a random number per line, from the key (first, second), the line's origin, and its index in this origin."""
     copy = np.uint64(0)
     for i in range(len(origins)):
         copy = copy + np.uint64(1) if i > 0 and origins[i] == origins[i - 1] else np.uint64(0)
@@ -236,10 +236,12 @@ def find_starts(
     n_tokens: LongTable, joins: FlagArray, limits: LongArray, max_lines: int,
     ids: TextArray, starts: LongArray, sizes: LongArray, totals: LongArray, out: LongArray,
 ) -> int:  # fmt: skip
-    """Write where documents start: each takes lines while they have its id and fit its limits. Return the number.
+    """Write where documents start; return their number. A document takes lines while they have its id and it has room.
 
-    n_tokens: (n_fields, n);  totals: (n_fields,), overwritten;  ids, starts, sizes: a line without an id stands alone
-    joins, limits: for a document that starts at each line: whether more lines may follow, and its maximum tokens
+    n_tokens: (n_fields, n), the tokens of each line;  totals: (n_fields,), overwritten
+    ids, starts, sizes: the id of each line; a line without an id is a document of its own
+    joins: whether more lines may follow in a document that starts at this line
+    limits: the maximum tokens of each field in a document that starts at this line
     """
     n, start = 0, 0
     for i in range(len(starts)):

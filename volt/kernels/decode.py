@@ -21,7 +21,7 @@ def expand(
 ) -> int:  # fmt: skip
     """Write the values of each number, values[starts[number]:starts[number + 1]]. Return how many were written.
 
-    is_text: whether a line end replaces each line's last space, or stands alone in an empty line
+    is_text: whether to write text, in which a line end replaces each line's last space, or is all of an empty line
     """
     done = at = 0
     for line in range(len(line_ends)):
@@ -54,9 +54,9 @@ class TextTable(NamedTuple):
 def expand_lines(
     ids: IntArray, offsets: LongArray, first: int, texts: TextTable, drops: int, out: ByteArray, ends: LongArray
 ) -> int:
-    """Write the texts of lines, from line `first` on, until the buffer is full. Return the next line.
+    """Write the texts of lines, from line `first` on, until the buffer is full. Return the next line to write.
 
-    out[0] and the byte after every line become line ends, so the first line starts at 1.
+    Line ends are written to out[0] and after every line, so the first line starts at out[1].
     """
     rows, room, start = texts.rows, len(out) - PADDING, 1
     out[0] = _NEWLINE
@@ -96,7 +96,7 @@ def expand_lines(
 
 @loop
 def parse_ids(data: TextArray, limit: int, ids: IntArray, offsets: LongArray) -> int:
-    r"""Read whole numbers below `limit`, separated by spaces, line by line; lines end in "\n" or "\r\n".
+    r"""Read whole numbers below `limit`, separated by spaces, line by line. Lines end in "\n" or "\r\n".
 
     offsets: (n_lines + 1,), set to where each line's ids start and end; offsets[0] is 0
     Returns the place of the first invalid byte, or of the digit that makes a number too large; else −1.

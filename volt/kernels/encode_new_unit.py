@@ -88,7 +88,7 @@ class UnitEncoder(NamedTuple):
 
 
 def numbering() -> UnitEncoder:
-    """Return an encoder whose value for a unit is the unit's number, int32."""
+    """Return an encoder that writes, as the value of a unit, the unit's number (int32)."""
     classes, ints, longs = np.zeros(1, np.uint8), np.zeros(1, np.int32), np.zeros(2, np.int64)
     cutter = Cutter(NUMBER, NO_MARKER, classes, ints, ints, longs, longs, ints, 0, longs, classes, 0, 0, 0, classes[:0])
     merges, rule = Merges(np.zeros(8, np.uint64), ints, ints, False, -1), PieceRule(classes, longs, no_spellings())

@@ -1,4 +1,4 @@
-"""Bytes → the values of their units, in one loop. Most units need one table look-up; their bytes are not compared.
+"""Write the values of a text's units, in one loop. Most units need one table look-up; bytes are not compared.
 
     end found ---> waits in the ring ---> row is looked at ---+--- has values ----------------> they are written
                                                  ^            +--- open, and text follows ----> they are written
@@ -136,7 +136,7 @@ def _look_up(
 
 @inlined
 def _is_closed(data: ByteArray, end: Any, ends_line: Any, rule: Rule) -> bool:
-    """Check whether an open unit's stored values apply: its line ends there, or one break and then text follow."""
+    """Check whether an open unit's stored values apply: its line ends, or one break and then text follow."""
     if ends_line != _U0:
         return True
     byte = np.uint64(data[end + _U1])
@@ -200,8 +200,9 @@ def encode_units(
 ) -> int:  # fmt: skip
     """Write the values of the units of data[:stop], and add new units to the table.
 
-    data: with a separator at stop − 1, and PADDING
-    line_ends: where each line's values end;  left_lines: (…, 2), number of the line, and where its text ends
+    data: the text, with a separator at `stop - 1`, and PADDING after it
+    line_ends: set to where each line's values end
+    left_lines: (…, 2), set to the number of each left line, and where its text ends
     """
     # Parts are inlined, because a call with all these arrays takes longer than writing most units.
     shift, mark = slot_shift(table.rows), FIRST if rule.marks_first else _U0

@@ -1,13 +1,13 @@
 """Decorators that compile loops with numba, store their code on disk, and inline the parts that loops call.
 
     loop          Python calls it; it runs without the interpreter's lock
-    releasing     the same for a loop that allocates nothing: it borrows its arrays from the caller
+    releasing     a loop that allocates nothing: it borrows its arrays from the caller
     compiled      a part of a loop
     borrowing     a part of a loop that allocates nothing
-    inlined       the same, copied into its callers together with what it calls
+    inlined       a borrowing part that is copied into its callers, together with what it calls
 
-Borrowed arrays need no reference counts, for which threads would wait: a new unit is encoded in 0.6 instead of 3.1 µs.
-A part is intermediate code, optimised with its loops: this halves the time to compile (experiments/LOG.md).
+Borrowed arrays need no reference counts, which make threads wait: a new unit is encoded in 0.6 instead of 3.1 µs. Parts
+are not optimised alone, but within the loops that call them: this halves the time to compile (experiments/LOG.md).
 
 Code is stored in a folder named by a digest of this package, Python, numba and llvmlite, and is loaded without numba's
 slow compiler. If numba lacks the private names used here, `PARTS_DIFFER` or `LOADS_ALONE` is False, and numba's own,
@@ -46,9 +46,9 @@ _deciding = Lock()
 
 @contextmanager
 def in_code_folder() -> Iterator[bool]:
-    """Set the folder in which numba stores functions that are decorated inside; yield whether code can be stored.
+    """Set the folder in which numba stores functions that the block decorates; yield whether code can be stored.
 
-    If NUMBA_CACHE_DIR is set, it overrides numba's own choice.
+    The folder is inside NUMBA_CACHE_DIR, if set, and otherwise inside a folder that numba chooses.
     """
     settings = vars(config)
     with _deciding:

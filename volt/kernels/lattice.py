@@ -1,6 +1,6 @@
 """Segment lines and words with SentencePiece models: sampled segmentations, and the n best.
 
-BPE       each join is skipped with a probability, drawn once (sentencepiece's BPE-dropout)
+BPE       each pair is drawn once, and skipped with a probability (sentencepiece's BPE-dropout)
 unigram   a path with probability ∝ exp(Σ score): forward sums, then draws from the end backwards
 n best    Viterbi's algorithm with n paths to each place; at equal cost, a longer last piece comes first
 """
@@ -49,7 +49,7 @@ def _push_join(p: int, size: int, word: Word, joins: JoinTable, parts: LongArray
 
 @borrowing
 def _join(word: Word, size: int, joins: JoinTable, parts: LongArray, dropout: float, state: LongArray) -> None:
-    """Join the symbols of a line. Each pair is drawn once: a skipped pair joins only if it forms anew."""
+    """Join the symbols of a line. Each pair is drawn once, so a skipped pair joins only if it forms anew."""
     while size > 0:
         entry = word.heap[0]
         size = _pop(word.heap, size)
@@ -71,7 +71,8 @@ def join_lines(
 ) -> int:  # fmt: skip
     """Write the pieces of lines and each line's end. Return the number of pieces.
 
-    parts, states: the parts of joined pieces, and the initial state of each line's generator; both are overwritten
+    parts: overwritten with the parts of joined pieces
+    states: the initial state of each line's random generator, overwritten
     """
     n_out, start, word = 0, 0, room.word
     for line in range(len(ends)):
@@ -153,7 +154,7 @@ def draw_paths(
     symbols: IntArray, codes: IdArray, ends: LongArray, trie: Trie, states: LongArray, lattice: Lattice, out: IntArray,
     out_ends: LongArray,
 ) -> int:  # fmt: skip
-    """Draw a path for each line; write its pieces and their end. An unknown character is −(code + 1).
+    """Draw a path for each line; write its pieces and where they end. An unknown character is written as `-1 - code`.
 
     Returns the number of pieces.
     """

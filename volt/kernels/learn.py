@@ -155,7 +155,7 @@ def _slots_for(pairs: LongArray, n_pairs: int) -> IntArray:
 
 @compiled
 def _place(result: IntArray, n_new: int, first: int, pool: IntArray, pairs: LongArray) -> int:
-    """Write the occurrences of new pairs (−1: none) to the pool. Return its new end."""
+    """Write the occurrences of new pairs to the pool, except for pair -1 (none). Return the pool's new end."""
     for i in range(n_new):
         if result[i, PAIR] >= 0:
             pairs[result[i, PAIR], SIZE] += 1
@@ -207,7 +207,8 @@ def _merge(
 ) -> tuple[int, int, int]:  # fmt: skip
     """Replace the pair by `new` at `positions` where it still occurs; list occurrences of pairs with `new` in `result`.
 
-    known: (4, n_tokens), stamp << 32 | the pair of each token: before left, after right, before `new`, after `new`
+    known: (4, n_tokens), stamp << 32 | the pair of each token as it stands before left, after right, before `new`, and
+        after `new`
     Returns the weight of the replacements, the number of occurrences listed, and the number of pairs.
     """
     left, right = pairs[pair, KEY] >> 32, pairs[pair, KEY] & RIGHT
@@ -282,8 +283,8 @@ def learn(
     texts: the atoms' strings, with room for until.n_merges + 1 more starts
     final_atoms: which atoms carry the end-of-word marker; no other token may end with the marker's text
     progress: [0] counts merges for a watching thread, which sets [1] to stop the loop
-    Returns each merge's left and right token, (n, 2), merge k making token n_atoms + k; the replacements weighted by
-    word count; and the count of the best remaining pair.
+    Returns each merge's left and right token, (n, 2) (merge k makes token n_atoms + k); each merge's number of
+    replacements, weighted by word count; and the count of the best remaining pair.
     """
     n_merges = until.n_merges
     merges, replacements = np.zeros((n_merges, 2), np.int32), np.zeros(n_merges, np.int64)

@@ -83,8 +83,9 @@ def learn_parity(
     """Learn up to `n_merges` merges, or fewer if no pair occurs `min_count` times in any source.
 
     words, texts: atom a of source s is the symbol a · n_sources + s
-    units, pieces: the length of each source, in units and in symbols
-    Returns each merge's left and right token, merge k making token n_atoms + k, and the source that chose it.
+    units: the length of each source in units
+    pieces: the length of each source in symbols
+    Returns each merge's left and right token (merge k makes token n_atoms + k), and the source that chose the merge.
     """
     merges, chosen_by = np.zeros((n_merges, 2), np.int32), np.zeros(n_merges, np.int32)
     known = np.zeros((4, len(units) * (len(final_atoms) + n_merges + 1)), np.int64)

@@ -1,7 +1,7 @@
 """Add noise to the values of many lines: misspelt words, changed punctuation, noisy or reordered tokens.
 
-Each value has its own random generator, and remains valid UTF-8 that is not empty. Value i has the tokens ends[i − 1]
-to ends[i].
+Each value has its own random generator, and remains valid UTF-8 that is not empty. Value i has the tokens
+ends[i - 1]:ends[i].
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def n_spared(powers: IntArray, limit: float) -> int:
 
 @inlined
 def n_letters(word: Any) -> int:
-    """Count the bytes, out of eight, that start a character other than a space."""
+    """Count the characters, other than spaces, that start in the eight bytes of a word."""
     ones, high = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
     low_bits = word & np.uint64(0x7F7F7F7F7F7F7F7F)
     is_big = (low_bits + np.uint64(0x80 - _SPACE - 1) * ones) | word
@@ -125,7 +125,7 @@ def misspell(
 ) -> None:  # fmt: skip
     """Write values with misspelt words. Spaces stay, and each word keeps at least one character.
 
-    powers: powers[k] is the probability that none of k + 1 characters is hit; so one random number draws the next hit
+    powers: powers[k] is the probability that none of k + 1 characters is hit, so one random number gives the next hit
     kinds: the kinds of change to a character, all equally likely
     """
     at = 0
@@ -148,7 +148,7 @@ def misspell(
 
 @inlined
 def kind_at(data: ByteArray, place: int, end: int, kinds: ByteArray) -> tuple[int, int]:
-    """Return the kind and size of the character at a position; the end counts as a mark."""
+    """Return the kind and size of the character at a position; at the end, MARK and 0."""
     if place >= end:
         return MARK, 0
     code, width = code_at(data, place, end)
@@ -179,7 +179,7 @@ def thinned(
 ) -> int:
     """Write a value up to `stop` without some of its marks. Return the position after it.
 
-    A dropped mark takes a neighbouring space along if two would remain, or one at an end.
+    A space beside a dropped mark is dropped, too, if it would otherwise follow another space, or be at an end.
     """
     first, place, is_inside = at, begin, False
     while place < stop:
@@ -337,7 +337,10 @@ def toggle_marks(
     data: TextArray, starts: LongArray, sizes: LongArray, hits: LongArray, others: TextArray, other_starts: LongArray,
     other_sizes: LongArray, low: int, high: int, chosen: LongArray,
 ) -> None:  # fmt: skip
-    """Add or remove the mark before each chosen token if the result is one of the sorted `others`."""
+    """Choose, for each hit token, the same token with "▁" added or removed, if it is one of the sorted `others`.
+
+    chosen: set to the token's own index or, if it is replaced, to `-1 - index` in `others`
+    """
     for token in range(len(hits)):
         chosen[token] = token
         if hits[token] < 0:

@@ -1,4 +1,4 @@
-"""Load a tokenizer.json in the library `tokenizers`: lines → its pieces, in VOLT's spelling, and its ids."""
+"""Load a tokenizer.json in the library `tokenizers`, for its ids, and its pieces in VOLT's spelling."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def peer_of_merges(path: Path, vocabulary: Vocabulary) -> Peer:
 
 
 def _peer(tokenizer: Any, our_ids: Mapping[str, int] | None, users: Sequence[str] = ()) -> Peer:
-    """Return the library's tokenizer, which also finds `users` in raw text; unknown ones get the library's next ids.
+    """Return the library's tokenizer as a peer. It also finds `users` in raw text, with new ids for new tokens.
 
     our_ids: the ids that VOLT reads from the same file; None if VOLT cannot read it
     """
@@ -59,7 +59,7 @@ def _peer(tokenizer: Any, our_ids: Mapping[str, int] | None, users: Sequence[str
 
 
 def _spelled(tokenizer: Any, line: str, tokens: list[str]) -> list[str]:
-    """Return the tokens of a line with unknown characters as themselves, which is how VOLT spells them."""
+    """Return the tokens of a line in which each unknown token is replaced by the unknown character, as in VOLT."""
     model = tokenizer.model
     if model.unk_token not in tokens or model.byte_fallback:
         return tokens
@@ -94,7 +94,7 @@ def _atoms(tokenizer: Any, line: str, suffix: str) -> Iterator[str]:
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-    """Load the file in the library `tokenizers`, which shares ids with VOLT if VOLT wrote the file."""
+    """Load the file in the library `tokenizers`. The peer has ids only if they are VOLT's ids, too."""
     vocabulary = None
     with suppress(VocabularyError):
         vocabulary = read(path)

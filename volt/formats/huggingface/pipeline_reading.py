@@ -1,7 +1,8 @@
-"""A tokenizer.json that VOLT did not write → the `Scheme` that treats text as it does, an error, or notes on losses.
+"""Find the `Scheme` that treats text as another program's tokenizer.json does; note losses, or raise an error.
 
 A "▁" for each space comes from Metaspace, or from a normaliser (Llama, Gemma). If no step cuts lines, a line is one
-word; VOLT cuts it wherever no token spans the cut, which changes no piece. Notes call the library "there", VOLT "here".
+word for the library; VOLT cuts the line where no token spans the cut, which changes no piece. In notes, "there" means
+the library, and "here" VOLT.
 
 >>> level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
 >>> read_foreign({"normalizer": {"type": "NFC"}, "pre_tokenizer": level}, {"vocab": {}})
@@ -66,7 +67,7 @@ def flat(section: Any, name: str) -> list[Json]:
 
 
 def read_normalizer(steps: Sequence[Json], cut: str) -> str:
-    """Return the name of the normalizer that performs these steps. cut: the pre-tokenizer after it"""
+    """Return the name of the normalizer that performs these steps. cut: the pre-tokenizer that follows"""
     drops_white = cut == "whitespace" or (drops_rest(cut) and _matches_no_white(cut))
     kinds = [str(step.get("type")) for step in steps if not (drops_white and _is_about_white(step))]
     names = list(dict.fromkeys(_FORMS.get(kind, kind) for kind in kinds))
@@ -119,7 +120,7 @@ def _read_spaces(spaces: Sequence[Json], cuts: Sequence[Json], vocab: Iterable[s
 
 
 def _unmarked(step: Json) -> Json | None:
-    """Rewrite a step for text with "▁" for spaces as a step for text with spaces; None if it never cuts."""
+    """Return a step that cuts text with spaces as `step` cuts text with "▁" instead; None if it never cuts."""
     result = step.get("pattern")
     text = result.get("String") if isinstance(result, dict) else None
     if step.get("type") in ("Digits", "Punctuation"):
@@ -166,7 +167,7 @@ _N_NAMED = 5  # tokens in one note
 
 
 def losses(data: Json, vocabulary: Vocabulary, *, is_own: bool) -> Iterator[str]:
-    """Yield a sentence for each property that VOLT drops or handles differently. is_own: VOLT wrote the file"""
+    """Yield a sentence for each property that VOLT drops or handles differently. is_own: whether VOLT wrote the file"""
     model = data["model"]
     yield from _id_losses(data, model["vocab"], vocabulary)
     yield from _model_losses(model, vocabulary)
@@ -284,7 +285,7 @@ def _note(tokens: Sequence[str], one: str, several: str, rest: str) -> Iterator[
 
 
 def _is_made(token: str, data: Json, vocabulary: Vocabulary) -> bool:
-    """Check whether merges also make an added token, from text that may spell it differently."""
+    """Check whether merges may make an added token, too, from text with another spelling."""
     model = data.get("model", {})
     is_plain = vocabulary.marker == "none" and vocabulary.normalizer.name == "none" and PREFIX not in token
     is_bytes = vocabulary.pretokenizer.is_bytes and not token.isascii()
@@ -305,7 +306,10 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def remade(merges: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield merges whose token an earlier merge makes too, so that a lower rank may prevent the merge's next use."""
+    """Yield merges that may prevent their next use: a merge of lower rank joins their token with the next left part.
+
+    This requires that an earlier merge makes the same token.
+    """
     if len(set(map("".join, merges))) == len(merges):  # saves the search below
         return
     output, uses = set[str](), defaultdict[str, list[tuple[str, str]]](list)
@@ -325,7 +329,7 @@ def remade(merges: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 
 
 def refuse(model: Json, data: Json, scheme: Scheme) -> None:
-    """Raise VocabularyError if another program's scheme does something that no scheme of VOLT can do."""
+    """Raise VocabularyError if another program's file requires something that no scheme of VOLT can do."""
     falls_back, looks_up = bool(model.get("byte_fallback")), bool(model.get("ignore_merges"))
     cuts, name = flat(data.get("pre_tokenizer"), "pretokenizers"), scheme.pretokenizer
     is_split = any(cut.get("type") == "Metaspace" and cut.get("split", True) for cut in cuts)
@@ -336,10 +340,10 @@ def refuse(model: Json, data: Json, scheme: Scheme) -> None:
         what = "byte_fallback and ByteLevel, but not all letters of ByteLevel are tokens"
         raise VocabularyError(f"{what}, which VOLT cannot do; train a tokenizer with all 256 letters")
     if falls_back and keeps_spaces and " " not in model["vocab"]:
-        raise VocabularyError("a space becomes <0x20> there, not here; train a tokenizer with a space in the alphabet")
+        raise VocabularyError("tokenizers turns a space into <0x20>, unlike VOLT; train with a space in the alphabet")
     remedy = "set ignore_merges to false if every token is made by merges"
     if looks_up and name.startswith("metaspace") and not is_split:
-        raise VocabularyError(f"ignore_merges looks up whole lines there, but VOLT looks up words; {remedy}")
+        raise VocabularyError(f"ignore_merges looks up whole lines in tokenizers, but words in VOLT; {remedy}")
     if looks_up and scheme.marker != "none" and not scheme.takes_users_as_words:
         what = f"ignore_merges looks words up without their mark ({scheme.marker}), which VOLT cannot do"
         raise VocabularyError(f"{what}; {remedy}")

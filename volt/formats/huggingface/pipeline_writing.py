@@ -1,8 +1,10 @@
 """`Scheme` → sections of a tokenizer.json: normalizers, pre-tokenizers, decoders, and merges for ends of words.
 
-    words at white space, or from "▁", without end marker    user tokens are words, which `ignore_merges` takes whole
-    a known end of words, or "▁" at the start of lines       user tokens are added tokens of the normalised text
-    bytes, and other patterns                                they are added tokens of the raw text, which cut it first
+How a scheme cuts words decides what user tokens become:
+
+    words at white space, or from "▁", without end marker    words, which `ignore_merges` takes whole
+    a known end of words, or "▁" at the start of lines       added tokens of the normalised text
+    bytes, and other patterns                                added tokens of the raw text, which is cut at them first
 
 The library spells an unknown "é</w>" as the bytes of "é" and of "</w>"; three merges join the four bytes of "</w>".
 """
@@ -33,7 +35,7 @@ _HELPERS = ["".join(pair) for pair in _MERGES[:-1]]
 
 
 def with_ends(model: Json) -> Json:
-    """Return the model section with the three merges for "</w>" and their two helper tokens, which no text keeps.
+    """Return the model section with three merges for "</w>", and two helper tokens, which never stay in the output.
 
     >>> model = {"vocab": {"<0x77>": 0, "</w>": 1, "w": 2, "x": 3}, "merges": [], "byte_fallback": True}
     >>> ended = with_ends(model)
@@ -117,17 +119,17 @@ class Scheme:
 
     @property
     def ends_users(self) -> bool:
-        """Whether "</w>" is an added token of the normalised text, as user tokens are."""
+        """Check whether "</w>", like user tokens, becomes an added token of the normalised text."""
         return self.marker == "suffix" and self.ending is not None and bool(self.users)
 
     @property
     def ending(self) -> str | None:
-        """A regex of the normalised text after a user token that ends its word; None if unknown."""
+        """Return the regex of text that ends the word of a user token in front of it; None if unknown."""
         return r"[\s\S]" if self.cut.splits or self.cut.is_bytes else _ENDING.get(self.pretokenizer)
 
     @property
     def spaces_users(self) -> bool:
-        """Whether a "▁" before a user token is an added token of the normalised text."""
+        """Check whether a "▁" before a user token becomes an added token of the normalised text."""
         if self.pretokenizer == "gpt2":
             return bool(self.users)
         return self.ends_users and self.pretokenizer in {"metaspace", "unicode"}
@@ -175,7 +177,7 @@ def normalizers(scheme: Scheme) -> list[Json]:
 
 
 def _around_users(scheme: Scheme, steps: list[Json]) -> list[Json]:
-    """Return these steps, with user tokens in the text hidden from them."""
+    """Return these steps between steps that hide the user tokens in a text and steps that restore them."""
     if not steps or not (scheme.takes_users_as_words or scheme.normalizes_users):
         return steps
     hidden = {user: chr(FIRST_HIDDEN + number) for number, user in enumerate(scheme.users)}
@@ -184,7 +186,6 @@ def _around_users(scheme: Scheme, steps: list[Json]) -> list[Json]:
 
 
 def _first_space(scheme: Scheme) -> list[Json]:
-    """Return steps that put "▁" before a line, unless the line is an added token."""
     own = [replace_step(rf"\A{PREFIX}\z", LONE_SPACE, regex=True)] * scheme.spaces_users
     retained = "|".join([_any_of(scheme.users), *[LONE_SPACE] * scheme.spaces_users, *[scheme.end] * scheme.ends_users])
     return own + [replace_step(rf"\A(?!(?:{retained})?\z)", PREFIX, regex=True)] * scheme.cut.dummy_prefix
@@ -237,10 +238,17 @@ def replace_step(pattern: str, content: str, *, regex: bool = False) -> Json:
 
 
 def split_step(pattern: str, behavior: str, *, invert: bool = False) -> Json:
-    """Return a step that drops ("Removed") or isolates a regex's matches. invert: the text between them instead"""
+    """Return a step that drops ("Removed") or isolates ("Isolated") matches of a regex.
+
+    invert: whether to drop or isolate the text between matches instead
+    """
     return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior, "invert": invert}
 
 
 def metaspace_step(scheme: str, *, split: bool) -> Json:
-    """Return a step that writes spaces as "▁". scheme: whether "▁" is put first;  split: whether it cuts at "▁"."""
+    """Return a step that writes spaces as "▁".
+
+    scheme: "always" if it also puts "▁" before a text, or "never"
+    split: whether it cuts the text at "▁"
+    """
     return {"type": "Metaspace", "replacement": PREFIX, "prepend_scheme": scheme, "split": split}

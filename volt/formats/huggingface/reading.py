@@ -1,7 +1,7 @@
 """tokenizer.json, alone or in a folder → vocabulary, with the ids of the file.
 
-Added tokens become user tokens. Only roles that the model, or another file in its folder, names are assigned. A token
-that no merge makes becomes a control token, or is left out, and its id stays unused.
+Added tokens become user tokens. A token has a role only if the model, or another file in the folder, says so. Other
+tokens that no merge makes become control tokens if possible, and otherwise are left out; their ids stay unused.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _ALTERNATIVES = re.compile(r"(?:\\.|[^|\\])+")
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """Read a tokenizer.json, or a folder that contains one, or merges over bytes with their ids.
 
-    Raises VocabularyError, with file and entry, if it is damaged, not BPE, or splits text in a way that VOLT cannot.
+    Raises VocabularyError, with file and entry, if the file is damaged, not BPE, or splits text as VOLT cannot.
     """
     if merges is not None:
         raise VocabularyError(f"{merges}: a tokenizer.json contains its own merges; remove the merges file")
@@ -108,7 +108,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def file_users(data: Json, vocab: Mapping[str, int], added: Sequence[str]) -> tuple[str, ...]:
-    """Return the user tokens of a file by VOLT: the added tokens, or the tokens that the last Split names."""
+    """Return the user tokens of a file that VOLT wrote: its added tokens or, without any, those in its last Split."""
     if added:
         return tuple(token for token in added if token not in (SUFFIX, PREFIX))
     steps = flat(data.get("pre_tokenizer"), "pretokenizers")
@@ -121,7 +121,7 @@ def file_users(data: Json, vocab: Mapping[str, int], added: Sequence[str]) -> tu
 
 
 def own_scheme(data: Json, model: Json, *, users: tuple[str, ...], end: str = SUFFIX) -> Scheme | None:
-    """Return the scheme for which VOLT writes these normalizer and pre_tokenizer sections; None if there is none.
+    """Return the scheme for which VOLT writes the file's normalizer and pre_tokenizer; None if there is no such scheme.
 
     end: how the file spells the lone token "</w>"
     """
@@ -139,7 +139,7 @@ def own_scheme(data: Json, model: Json, *, users: tuple[str, ...], end: str = SU
 
 
 def _patterns(cut: Any) -> Iterator[str]:
-    """Yield the names of pre-tokenizers with patterns for which VOLT may have written this section."""
+    """Yield the names of pattern pre-tokenizers that VOLT may have written as this pre_tokenizer section."""
     steps = flat(cut, "pretokenizers")
     patterns = [step["pattern"].get("Regex") if isinstance(step.get("pattern"), dict) else None for step in steps]
     splits = [pattern for pattern in patterns[:-1] if isinstance(pattern, str) and not _THEIRS.search(pattern)]
@@ -155,6 +155,6 @@ def _patterns(cut: Any) -> Iterator[str]:
 
 
 def not_whole(vocabulary: Vocabulary) -> Iterator[str]:
-    """Return each token that is not one piece if its string is encoded as a word."""
+    """Return the tokens whose strings, encoded as words, become anything but the token alone."""
     words = Encoder(replace(vocabulary, marker="none")).encode_words(vocabulary.tokens)
     return (token for token, pieces in zip(vocabulary.tokens, words, strict=True) if pieces != (token,))

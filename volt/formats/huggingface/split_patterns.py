@@ -1,7 +1,8 @@
 r"""A pre_tokenizer section → the pre-tokenizer that splits text as it does; VOLT's patterns → Oniguruma's spelling.
 
-Steps that keep all text become a sequence of splits. A step that drops text becomes a regex, and later steps may only
-cut classes of characters out of its words. Oniguruma, the engine of `tokenizers`, spells VOLT's patterns differently:
+Steps that keep all text become a sequence of splits. A step that drops text becomes a regex of words; each later step
+may only cut a class of characters out of these words. VOLT's patterns (left) differ from those of Oniguruma, the engine
+of `tokenizers`:
 
     $           \z                the end of the text; Oniguruma's $ also matches before each line end
     c{1,3}+     (?>c{1,3})        Oniguruma's {1,3}+ repeats c{1,3}
@@ -50,7 +51,7 @@ def spelled(pattern: str) -> str:
 
 
 def original(pattern: str) -> str:
-    """Return the pattern, as publishers write it, from which `spelled` may have made this one."""
+    """Return the pattern, as publishers write it, that `spelled` probably turned into this one."""
     return _ATOMIC.sub(r"\1+", pattern).replace(r"\z", "$")
 
 
@@ -71,7 +72,7 @@ def understood(pattern: str) -> str:
 
 
 def _items(pattern: str) -> Iterator[tuple[str, str]]:
-    """Yield each sign or class of a pattern, with its count if that is possessive: "{1,3}" for "{1,3}+"."""
+    """Yield each sign or class of a pattern, with "{1,3}" if a possessive count "{1,3}+" follows, else with ""."""
     place = 0
     while place < len(pattern):
         end = _class_end(pattern, place) if pattern[place] == "[" else _sign_end(pattern, place)
@@ -123,7 +124,7 @@ class Cut(NamedTuple):
     """A cut of text into a pattern's matches and the text between them.
 
     drops: whether the text between the matches is dropped
-    inside: the inside of the class [...], if the pattern matches its characters or runs of them; else empty
+    inside: the text inside [...] if the pattern is a class of characters, or a run of such a class; else empty
     """
 
     pattern: str
@@ -257,7 +258,7 @@ def _literal(character: str) -> str:
 
 
 def _one_pattern(first: Cut, *others: Cut) -> str:
-    """Return one pattern whose matches are the words of all cuts; the first drops text, the others are classes."""
+    """Return one pattern that matches the words left by all cuts: the first drops text, the others isolate classes."""
     if not others:
         return first.pattern
     sets = [sets_of(parse(f"[{cut.inside}]"))[0] for cut in others if cut.inside]

@@ -64,7 +64,7 @@ def model_section(data: Json) -> Json:
 
 
 def model_vocab(model: Json) -> dict[str, int]:
-    """Return the ids of the model's tokens, in their order. Raises VocabularyError if ids are invalid, or repeat."""
+    """Return token → id of the model, in rising order of ids. Raises VocabularyError if ids are invalid or repeat."""
     vocab = model.get("vocab")
     if not isinstance(vocab, dict) or not vocab:
         raise VocabularyError("model.vocab is missing, empty or not an object; download or export it again")
@@ -72,7 +72,7 @@ def model_vocab(model: Json) -> dict[str, int]:
 
 
 def checked_ids(vocab: Json, name: str) -> dict[str, int]:
-    """Return the ids in rising order. Raises VocabularyError if one is invalid or repeats. name: for errors"""
+    """Sort `vocab` by id. Raises VocabularyError if an id is invalid or repeats. name: what errors call `vocab`"""
     of_id = dict[int, str]()
     for token, number in vocab.items():
         if type(number) is not int or number < 0:
@@ -133,13 +133,13 @@ def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[str]:
 
 
 def all_ids(data: Json, vocab: Mapping[str, int]) -> dict[str, int]:
-    """Return the ids of the model's tokens and of the added ones, in their order."""
+    """Return token → id for the model's tokens and the added tokens, in rising order of ids."""
     result = dict(vocab) | {row["content"]: row["id"] for row in data.get("added_tokens") or []}
     return dict(sorted(result.items(), key=lambda item: item[1]))
 
 
 def role_tokens(path: Path, model: Json) -> dict[str, str]:
-    """Return role → its token, as the model and other files in its folder name them."""
+    """Return role → token, as named by the model or else by other files in the folder."""
     result = {"unk": model.get("unk_token")}
     for name in (MAP, CONFIG):
         neighbours = path.with_name(name)
@@ -193,7 +193,7 @@ def can_be_special(token: str) -> bool:
 
 
 def can_have_role(token: str) -> bool:
-    """Check whether a token with a role may have this spelling. A single character may not: it could be text."""
+    """Check whether a token with a role may have this spelling: a single character is refused, as it could be text."""
     return len(token) > 1 and can_be_special(token)
 
 
@@ -201,7 +201,12 @@ def read_tokens(
     scheme: Scheme, model: Json, ids: Mapping[str, int], merges: Sequence[tuple[str, str]], named: Mapping[str, str],
     added: Sequence[str], *, is_own: bool,
 ) -> Json:  # fmt: skip
-    """Return the arguments of Vocabulary. ids: in rising order;  named: tokens by role;  added: user tokens"""
+    """Return the arguments of Vocabulary.
+
+    ids: token → id, in rising order of ids
+    named: role → token
+    added: user tokens
+    """
     output, fallback = set(map("".join, merges)), falls_back(model, model.get("vocab", ids))
     whole = bool(model.get("ignore_merges")) and not scheme.takes_users_as_words
     atoms = {token for token in ids if atom_code(token, marker=scheme.marker) is not None}
@@ -232,18 +237,18 @@ def last_of_equal(merges: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], .
 
 
 def merging_of(merges: Sequence[tuple[str, str]]) -> Merging:
-    """Return how `tokenizers` merges: by steps if a token is made twice or used before it is made, else by pairs."""
+    """Return how `tokenizers` merges: by "steps" if a merge `joins_later` or is `remade`, otherwise by "pairs"."""
     return "steps" if joins_later(merges) or next(remade(merges), None) else "pairs"
 
 
 def joins_later(merges: Sequence[tuple[str, str]]) -> bool:
-    """Check whether a part of some merge is made only by a later merge."""
+    """Check whether some merge joins a part that only a later merge makes."""
     first = {token: rank for rank, token in reversed(list(enumerate(map("".join, merges))))}
     return any(first.get(left, -1) >= rank or first.get(right, -1) >= rank for rank, (left, right) in enumerate(merges))
 
 
 def order_of(ids: Mapping[str, int], reserved: Sequence[str], tokens: Sequence[str]) -> tuple[str, ...]:
-    """Return the pieces by id; () if VOLT would number them so itself. Pieces without an id get the next ids.
+    """Return the pieces by id; () if VOLT assigns the same ids by default. Pieces without an id get the next ids.
 
     >>> order_of({"a": 0, "<s>": 2}, ["<s>"], ["a"]), order_of({"a": 1, "<s>": 0}, ["<s>"], ["a"])
     (('a', '', '<s>'), ())
@@ -267,9 +272,9 @@ def _special(
     named: Mapping[str, str], unmade: Sequence[str], added: Sequence[str], ids: Mapping[str, int], *, is_own: bool,
     whole: bool,
 ) -> SpecialTokens:  # fmt: skip
-    """Return the special tokens: roles as named; tokens that no merge makes are control tokens, unless words are whole.
+    """Return the special tokens. Other tokens that no merge makes become control tokens, unless words are whole.
 
-    In a file by VOLT, the ids 0 to 3 have roles if the model's unk_token has the id 0.
+    In a file that VOLT wrote, the ids 0 to 3 have roles if the model's unk_token has the id 0.
     """
     free = [token for token in unmade if token not in added]
     firsts = [token for token, number in ids.items() if number < 4]

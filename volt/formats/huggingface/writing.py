@@ -1,7 +1,7 @@
 """Vocabulary → Hugging Face tokenizer.json, alone or in a folder that transformers loads.
 
-The file has the same ids and gives the same pieces, except for differences that `write` returns. Only user tokens are
-"added tokens", because `tokenizers` finds all of these in text, but VOLT never finds other special tokens, like "</s>".
+The file has the same ids and gives the same pieces, except for differences that `write` returns. Only user tokens
+become "added tokens", all of which `tokenizers` finds in text; VOLT never finds other special tokens, such as "</s>".
 
 >>> import tempfile
 >>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "lo", "low</w>"))
@@ -45,7 +45,7 @@ Pair = tuple[str, str]
 
 
 def merges_of(vocabulary: Vocabulary) -> list[Pair]:
-    """Return the merges by rank, each once; with merging by ranks, every pair of tokens that spells a result.
+    """Return each merge once, by rank. If merging is "ranks", return all pairs of tokens that spell merges' results.
 
     If two pairs spell the same token, `tokenizers` joins the pair of lower rank first, and VOLT the leftmost pair. So
     of two pairs that can overlap, the left one gets the lower rank.
@@ -97,7 +97,7 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def _is_met(special: SpecialTokens) -> bool:
-    """Check whether a user token has a role, so that transformers must look for all tokens with roles in text."""
+    """Check whether a user token has a role. If so, transformers must look for all tokens with roles in text."""
     return not {*special.roles.values(), *special.control}.isdisjoint(special.user)
 
 

@@ -1,11 +1,11 @@
-r"""The replacements by which a sentencepiece model normalises text ⇄ its "precompiled charsmap"; library imports.
+r"""Pack replacements of text into the "precompiled charsmap" of a sentencepiece model, and unpack them.
 
     charsmap = size of the trie, 4 bytes | trie | replacements, each followed by a zero byte
 
-The trie is a double array (Aoe 1989) of 32-bit units. A node's child for a byte is at `base ^ byte`; its bits 0–7 are
-that byte.
+The trie is a double array (Aoe 1989) of 32-bit units. A node's child for a byte is at `base ^ byte`; the child's bits
+0–7 are that byte.
 
-    bits 0–7   the byte       bits 10–30  the node's own index ^ base; shifted left by 8 if bit 9 is set
+    bits 0–7   the byte       bits 10–30  the node's own index ^ base; without its lowest 8 bits if bit 9 is set
     bit 8      a string ends here: the unit at `base` has bit 31 set and contains the start of its replacement
 
 >>> table = pack({"\t": " ", "A": "a", "AE": "æ"})
@@ -69,7 +69,7 @@ def _codes(text: str) -> str:
 
 
 def unpack(table: bytes, *, only: Iterable[str] | None = None) -> dict[str, str]:
-    """Return the replacement of each string, or of strings in `only` and their prefixes.
+    """Return string → replacement, for all strings or only for those in `only` and their prefixes.
 
     Raises VocabularyError for a damaged table.
     """

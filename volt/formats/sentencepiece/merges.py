@@ -1,8 +1,9 @@
 """Pieces and scores of a sentencepiece model → the merges that they imply.
 
-sentencepiece joins the two neighbours that together spell the piece of best score, the leftmost on ties, so each piece
-has one last join, which is its merge. If every piece has a worse score than its parts, and no two pieces share a score,
-these merges encode as the scores do. Otherwise ranks must belong to the results of merges (merging "ranks").
+sentencepiece joins the two neighbours that together spell the piece of best score, the leftmost on ties. So the last
+join that makes a piece is always the same: this is the piece's merge. If every piece has a worse score than its parts,
+and no two pieces share a score, merges by rank encode as the scores do. Otherwise a rank must belong to all pairs that
+make the same piece (merging "ranks").
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class ImpliedMerges:
     """The merges that a model's pieces imply.
 
     dropped: pieces that no two other pieces spell
-    clash: two pieces whose scores make sentencepiece join the left one first, which ranks cannot; usually None
+    clash: two pieces of which sentencepiece joins the left one first, which ranks cannot; usually None
     """
 
     merges: tuple[tuple[str, str], ...]
@@ -63,7 +64,7 @@ class ImpliedMerges:
 
 
 class Letters:
-    """Private characters that stand for atoms with "</w>", so that every atom of a piece is one character.
+    """Private-use characters, each for one atom that ends in "</w>", so that every atom is one character.
 
     >>> letters = Letters(["low</w>", "lo"])
     >>> len(letters.short("low</w>")), letters.long(letters.short("low</w>"))
@@ -79,12 +80,12 @@ class Letters:
         return text[:-1] + self.atoms[text[-1]] if text and text != piece else piece
 
     def long(self, text: str) -> str:
-        """Return the inverse of `short`."""
+        """Return the piece that `short` shortened."""
         return text.translate({ord(letter): final + SUFFIX for final, letter in self.atoms.items()})
 
 
 def first_clash(scores: Mapping[str, float], late: Sequence[str]) -> tuple[str, str] | None:
-    """Return two pieces whose order in text matters for equal scores; None if the longest can always be joined first.
+    """Return two pieces of which the left one in text must be joined first; None if the longest can always be first.
 
     late: pieces with a better score than their parts
 
@@ -113,14 +114,13 @@ def _is_run(piece: str) -> bool:
 
 
 def _inner(piece: str) -> Iterator[str]:
-    """Yield the shorter substrings of two characters or more."""
     for start, end in combinations(range(len(piece) + 1), 2):
         if 1 < end - start < len(piece):
             yield piece[start:end]
 
 
 def _first_shared(family: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return two pieces of different families that can overlap: one contains the other, or ends as the other starts."""
+    """Return two pieces of different families that can overlap: one contains the other, or ends with its start."""
     starts = defaultdict[str, dict[str, str]](dict)
     for piece, name in family.items():
         for end in range(1, len(piece)):
@@ -159,7 +159,7 @@ def two_parts(piece: str) -> Iterator[tuple[str, str]]:
 def merges_that_make(pieces: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield merges that build each piece from left to right.
 
-    Each merge appends the longest string that an earlier merge made, or one character if there is none.
+    Each merge appends the longest string that an earlier merge made, or one character if there is no such string.
 
     >>> list(merges_that_make(["lo", "lower"]))
     [('l', 'o'), ('lo', 'w'), ('low', 'e'), ('lowe', 'r')]

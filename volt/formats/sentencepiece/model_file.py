@@ -1,4 +1,4 @@
-"""sentencepiece BPE model ⇄ vocabulary: PATH.model; with it, `write` writes PATH.vocab for people.
+"""sentencepiece BPE model, PATH.model ⇄ vocabulary. `write` also writes PATH.vocab, a list for people.
 
 The model's settings and pieces decide where VOLT cuts lines, so that no merge crosses a cut:
 
@@ -47,8 +47,8 @@ _N_UNLIKE = {"nmt_nfkc": 46, "nfkc_cf": 191, "nmt_nfkc_cf": 237}
 def read_merges(path: str | Path, data: bytes) -> MergeList:
     """Return the merges that a model's pieces imply, as candidates for a search.
 
-    BPE: a piece gets a merge for each way to cut it into better pieces. Unigram: from the most probable piece down,
-    each piece is built from the longest pieces before it.
+    BPE: a piece gets a merge for each cut into two characters or pieces of better score. Unigram: from the most
+    probable piece down, each is built from left to right, from the longest strings built before.
     """
     model = _model(path, data, CandidateError)
     normal = [piece for piece in model.pieces if piece.type == NORMAL]
@@ -89,7 +89,7 @@ def files_written(path: Path) -> tuple[Path, ...]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Read a model; PATH.model if PATH does not exist. merges: ignored, because a model contains its merges"""
+    """Read the model at PATH or, if nothing is there, at PATH.model. merges: ignored, as a model contains its own"""
     path = _existing(path)
     model = _load(path)
     kinds = [piece.type for piece in model.pieces]
@@ -125,7 +125,7 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
 def _one_by_one(
     pieces: Sequence[str], ids: Sequence[int], *, unknown: int, ends: bool = False
 ) -> tuple[list[str], list[int]]:
-    """Split runs of unknown characters in pieces and ids. ends: whether "▁" ends words, as "</w>" does in VOLT
+    """Split pieces of several unknown characters; repeat their ids. ends: whether "▁" ends words, as VOLT's "</w>"
 
     >>> _one_by_one(["a▁", "éü▁"], [7, 0], unknown=0, ends=True)
     (['a</w>', 'é', 'ü</w>'], [7, 0, 0])
@@ -214,13 +214,11 @@ def vocabulary_of(model: Any) -> Vocabulary:
 
 
 def _spelled(piece: Any, model: Any) -> str:
-    """Return a piece as VOLT spells it: if spaces end words, its last "▁" becomes "</w>"."""
     text, ends = str(piece.piece), model.trainer_spec.treat_whitespace_as_suffix and piece.type in (NORMAL, UNUSED)
     return text.removesuffix(PREFIX) + SUFFIX if ends and text.endswith(PREFIX) else text
 
 
 def _order(rows: Sequence[tuple[str, float, int]], dropped: set[str]) -> tuple[str, ...]:
-    """Return the pieces by id; unused pieces at the end, such as intermediate tokens, get no ids."""
     rows = list(dropwhile(lambda row: row[2] == UNUSED, reversed(rows)))[::-1]
     return tuple("" if kind == UNUSED or (kind == NORMAL and piece in dropped) else piece for piece, _, kind in rows)
 
@@ -247,7 +245,6 @@ def _joins(rows: Sequence[tuple[str, float, int]]) -> implied.ImpliedMerges:
 
 
 def _words(model: Any, texts: Sequence[str]) -> tuple[Marker, str, Sequence[str]]:
-    """Return the marker, the pre-tokenizer, and notes on differences of sentencepiece. texts: the results of merges"""
     spec, table = model.normalizer_spec, model.normalizer_spec.precompiled_charsmap
     if model.trainer_spec.treat_whitespace_as_suffix:
         _refuse_other_ends(model)
@@ -270,14 +267,13 @@ def _words(model: Any, texts: Sequence[str]) -> tuple[Marker, str, Sequence[str]
 
 
 def _separated(name: str, table: bytes) -> str:
-    """Return the pre-tokenizer that splits at all white space, if the model replaces it by U+0020; else at U+0020."""
+    """Return the pre-tokenizer: it splits at all white space if the model makes it U+0020, otherwise only at U+0020."""
     spaces = set(SPLIT_SPACE) - {" "}
     replaced = {key for key, text in charsmap.unpack(table, only=spaces).items() if text == " "}
     return "whitespace" if name.startswith("nmt_") or spaces <= replaced else writing.ONLY_SPACES
 
 
 def _refuse_other_ends(model: Any) -> None:
-    """Raise VocabularyError if "▁" is not joined to the last character first, as "</w>" is."""
     spec = model.normalizer_spec
     scores = {piece.piece: piece.score for piece in model.pieces if piece.type in (NORMAL, UNUSED)}
     ends = {piece for piece in scores if len(piece) == 2 and piece.endswith(PREFIX)}
@@ -315,12 +311,11 @@ def _refuse_pieces(model: Any) -> None:
             raise VocabularyError(f"piece {number}: control token {piece.piece!r} is one character; train with another")
     result = {piece.piece for piece in model.pieces if piece.type == BYTE}
     if result != set(BYTE_TOKENS * model.trainer_spec.byte_fallback):
-        what = f"{len(result)} of the 256 byte pieces, but byte_fallback={bool(model.trainer_spec.byte_fallback)}"
-        raise VocabularyError(f"{what} requires all if true and none if false; copy or train the model again")
+        what = f"{len(result)} of the 256 byte pieces, but byte_fallback is {bool(model.trainer_spec.byte_fallback)}"
+        raise VocabularyError(f"{what}: true needs all, false needs none; copy or train the model again")
 
 
 def _normalizer(model: Any) -> tuple[Normalizer, tuple[str, ...]]:
-    """Return VOLT's normalizer for the model's, by its name, and notes on differences."""
     name, table = model.normalizer_spec.name, model.normalizer_spec.precompiled_charsmap
     known = None
     with suppress(ConfigError):

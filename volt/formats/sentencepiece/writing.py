@@ -1,8 +1,8 @@
-"""Vocabulary → the content of a sentencepiece BPE model: pieces, scores, types, normalisation; and differences.
+"""Vocabulary → the content of a sentencepiece BPE model: pieces, scores, types and normalisation.
 
 If "</w>" ends words, sentencepiece puts "▁" after words: "low</w>" becomes "low▁", and "w▁" gets a score above all
-merges, so that "w" and "▁" join first. The normalisation becomes a table of replacements for the characters, and the
-letters with marks, that it changes.
+merges, so that "w" and "▁" join first. The normalisation becomes a table of replacements, for each character, and
+each letter with marks, that it changes.
 """
 
 from __future__ import annotations
@@ -108,9 +108,9 @@ def check_scheme(vocabulary: Vocabulary) -> None:
 
 
 def model_rows(vocabulary: Vocabulary) -> Iterator[tuple[str, float, int]]:
-    """Yield the piece, score and type of each id, then of the pieces without an id.
+    """Yield the piece, score and type of each id, then of pieces without an id.
 
-    These are the unknown token, if the vocabulary lacks one, and the intermediate tokens that merges need.
+    Such pieces are the unknown token, if the vocabulary lacks one, and the intermediate tokens that merges need.
 
     >>> list(model_rows(Vocabulary(merges=(("▁", "l"),), tokens=("▁", "l", "▁l"), marker="prefix")))[-1]
     ('▁l', -0.0, 1)
@@ -139,7 +139,6 @@ def spelled(piece: str, vocabulary: Vocabulary) -> str:
 
 
 def _filler(number: int, vocabulary: Vocabulary, name: str = "unused") -> str:
-    """Return a placeholder that is not spelled like any piece."""
     names = (f"<{name}_{number}{'_' * n}>" for n in count())
     return next(name for name in names if name not in vocabulary.ids)
 
@@ -234,7 +233,7 @@ def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def _other_joins(vocabulary: Vocabulary) -> Iterator[str]:
-    """Yield the strings that sentencepiece joins from other parts than the first merge that makes them."""
+    """Yield each token that sentencepiece joins from other parts than the token's first merge does."""
     if vocabulary.merging == "ranks":
         return
     scores, first = _scores(vocabulary.merges), {"".join(pair): pair for pair in reversed(vocabulary.merges)}

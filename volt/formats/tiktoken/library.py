@@ -33,14 +33,13 @@ def peer_of(path: Path, vocabulary: Vocabulary) -> Peer:
 
 
 def _renumbered(path: Path, cut: str, ranks: Mapping[bytes, int], special: SpecialTokens, *, shares_ids: bool) -> Peer:
-    """Load the file; special tokens get the first ids, as in VOLT, if `shares_ids`, or else the ids after all ranks."""
     first = 0 if shares_ids else max(ranks.values()) + 1
     special_ids = {token: number for number, token in enumerate(special.all, first)}
     return _peer(path.name, cut, ranks, special_ids, special, shares_ids)
 
 
 def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) -> Peer:
-    """Load a file in tiktoken as its publisher does: ranks are ids, and the vocabulary has the special tokens.
+    """Load a file in tiktoken as its publisher does: ranks are ids, and special tokens come from the vocabulary.
 
     pattern: a name or a regular expression, if the file names no pattern
     """

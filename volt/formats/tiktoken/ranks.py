@@ -68,7 +68,9 @@ class SplitChoice:
 def choose(path: Path, data: bytes, ranks: Iterable[bytes], pattern: str | None) -> SplitChoice:
     """Choose the pattern that splits text for a file of ranks.
 
-    data: the file's content, by which a published file is known;  ranks: its tokens;  pattern: a name, a regex or None
+    data: the file's content, whose SHA-256 identifies a published file
+    ranks: the file's tokens
+    pattern: a name, a regex or None
 
     Raises ConfigError for an invalid pattern, VocabularyError if no pattern is given and the tokens do not fit GPT-2's.
     """
@@ -99,7 +101,6 @@ def choose(path: Path, data: bytes, ranks: Iterable[bytes], pattern: str | None)
 
 
 def _given(tokens: Sequence[bytes], pattern: str, known: tuple[str, str] | None) -> SplitChoice:
-    """Return the caller's pattern, with a warning if it does not fit the published file, or the tokens."""
     pretokenizer = PreTokenizer.of_pattern(pattern, level="bytes")
     splits, notes = pretokenizer.splits or NAMED["gpt2"], list[str]()
     if known is None:
@@ -140,9 +141,9 @@ def _shown(token: bytes) -> str:
 
 
 def joins(tokens: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
-    """Return a pair for each token that two other tokens spell, in the order of the tokens, which are sorted by rank.
+    """Return, for each token that two others spell, these two. Tokens, and so results, are in the order of ranks.
 
-    The pair consists of earlier tokens if possible, otherwise of any tokens.
+    The two are earlier tokens if possible, otherwise any tokens.
 
     >>> joins([b"a", b"b", b"c", b"abc", b"bc", b"abcdef"])
     [(b'a', b'bc'), (b'b', b'c')]
@@ -163,7 +164,7 @@ def joins(tokens: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
 
 
 def recovered(tokens: Sequence[bytes]) -> Iterator[tuple[bytes, tuple[bytes, ...]]]:
-    """Yield each multi-byte token with the parts that its bytes form when only lower ranks apply. tokens: by rank"""
+    """Yield each token of several bytes, and the parts to which lower ranks join these. tokens: in rank order"""
     ranks = dict[bytes, int]()
     for rank, token in enumerate(tokens):
         if len(token) > 1:
@@ -172,7 +173,7 @@ def recovered(tokens: Sequence[bytes]) -> Iterator[tuple[bytes, tuple[bytes, ...
 
 
 def merges_of(tokens: Sequence[bytes]) -> list[tuple[str, str]]:
-    """Return the merges that ranks imply, in VOLT's spelling, each after the merges of its parts. tokens: by rank"""
+    """Return the merges that ranks imply, in VOLT's spelling, each after those of its parts. tokens: in rank order"""
     output, pairs = {token for token in tokens if len(token) == 1}, list[tuple[str, str]]()
     for token, parts in recovered(tokens):
         if len(parts) == 2 and output.issuperset(parts):
@@ -204,7 +205,10 @@ def vocabulary_of(
     path: Path, ranks: Mapping[bytes, int], pretokenizer: PreTokenizer, *, special: SpecialTokens = NO_SPECIAL,
     special_ids: Mapping[str, int] | None = None, provenance: Mapping[str, object],
 ) -> Vocabulary:  # fmt: skip
-    """Return the vocabulary of tokens whose ranks are their ids and the order of merging. path: the file, for errors"""
+    """Return the vocabulary of ranked tokens. A rank is an id, and a place in the order of merging.
+
+    path: the file that errors name
+    """
     ordered = sorted(filter(None, ranks), key=ranks.__getitem__)
     spelled = {token: to_characters(token) for token in ordered}
     ids = {piece: ranks[token] for token, piece in spelled.items()} | dict(special_ids or {})

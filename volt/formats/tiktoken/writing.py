@@ -64,7 +64,6 @@ def _refuse(vocabulary: Vocabulary) -> None:
 
 
 def _in_merge_order(vocabulary: Vocabulary) -> list[str]:
-    """Return the atoms, then results in the order of the merges, then other tokens that no merge makes."""
     output = {token: rank for rank, token in reversed(list(enumerate(vocabulary.made)))}
     last = dict.fromkeys(vocabulary.unmade, len(output))
     return sorted(vocabulary.tokens, key=lambda token: last.get(token, output.get(token, -1)))
