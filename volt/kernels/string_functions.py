@@ -70,7 +70,7 @@ def change_case(
 ) -> None:  # fmt: skip
     """Write each value in another case.
 
-    letter: "A" or "a": flip the case of the 26 ASCII letters from this one on; 0: use the tables for ASCII, too
+    letter: the code of "A" or "a", from which 26 ASCII letters change their case; 0 if only the tables apply
     inner: (65,536,) code point → new code point of as many bytes, or 0 if the caller must change the value
     first: like `inner`, for a character at the start of a value, or after one of `opens`
     is_hard: set for the values that the caller must change

@@ -123,7 +123,7 @@ def rebuild(rows: KeyArray, old: KeyArray) -> None:
 
 @releasing
 def complete(table: UnitRows, numbers: LongArray, sizes: LongArray) -> None:
-    """Enter the sizes of the values of units that Python has encoded; a size is in bytes, or IRREGULAR."""
+    """Enter the sizes of the encoded values of units that were pending; a size is in bytes, or IRREGULAR."""
     for i in range(len(numbers)):
         number = numbers[i]
         start, length = np.uint64(table.starts[number]), np.uint64(table.starts[number + 1] - table.starts[number])

@@ -68,7 +68,7 @@ def learn_parity(
     report: called with the number of merges done, several times a second
 
     If sources have equally many pieces per unit, the source with the most words chooses; if these are equal, too, the
-    source whose fingerprint sorts first. A source without a pair that is frequent enough leaves the choice to the next.
+    source whose fingerprint sorts first. If a source has no pair that is frequent enough, the next source chooses.
     Raises ConfigError, CorpusError or CandidateError if a source or a number is unsuitable.
 
     >>> candidates = learn_parity({"en": {"low": 50, "lower": 20}, "fi": {"uuni": 2, "suu": 1}}, n_merges=3)

@@ -1,4 +1,4 @@
-"""SOTASTREAM's use cases (Section 6) as runnable folders: a configuration, and generated parallel data.
+"""The use cases of the SOTASTREAM paper (Section 6): folders with a configuration and generated parallel data.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -41,7 +41,7 @@ def sentence_pairs() -> list[Pair]:
 
 
 def side(number: int, *, first: int = 0, last: int | None = None) -> bytes:
-    """Return one side of the pairs `first` … `last` − 1, one per line; number: 0 for German, 1 for English."""
+    """Return one side of sentence_pairs()[first:last], one per line. number: 0 for German, 1 for English"""
     return "".join(f"{pair[number]}\n" for pair in sentence_pairs()[first:last]).encode()
 
 
@@ -55,7 +55,7 @@ def parallel() -> bytes:
 
 
 def backtranslated() -> bytes:
-    """Return the last third of the pairs, with German like poor machine translation: no articles or umlauts."""
+    """Return the last third of the pairs. The German imitates poor machine translation: no articles, no umlauts."""
     plain = str.maketrans("äöüß", "aous")
     articles = {"die", "der", "den", "das", "ein"}
     rest = sentence_pairs()[480:]

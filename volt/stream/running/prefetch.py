@@ -66,7 +66,7 @@ class _Queue:
     share: float = 1.0
 
     def samples(self, addresses: Sequence[Address]) -> float:
-        """Return the number of stream lines after which these blocks run out."""
+        """Return after how many lines of the stream the blocks at these addresses are used up."""
         lines = sum(min(self.chunk_lines, address.part.n_lines) for address in addresses)
         return lines / self.share if self.share > 0 else math.inf
 
