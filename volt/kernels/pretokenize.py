@@ -189,7 +189,6 @@ def _gpt2(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[int, i
 
 @borrowing
 def _pattern_shape(data: ByteArray, start: int, end: int, cutter: Cutter) -> int:
-    """Return the shape of a unit that a pattern splits, or LEFT_TO_PYTHON."""
     p, shape = start, APART if cutter.alone else TOGETHER
     while p < end:
         code = np.int64(data[p])

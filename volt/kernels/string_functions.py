@@ -1,6 +1,6 @@
-"""Measure, search and change text values. Value i is the `sizes[i]` bytes of `data` from `starts[i]` on.
+"""Measure, search and change values of text: stretches of `data`, with `starts` and `sizes` in bytes.
 
-The size of a missing value is -1. White space is as in `str.split()`.
+A missing value has the size -1. White space is as in `str.split()`.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def change_case(
 ) -> None:  # fmt: skip
     """Write each value in another case.
 
-    letter: the code of "A" or "a", from which 26 ASCII letters change their case; 0 if only the tables apply
+    letter: the code of "A" or "a", from which 26 ASCII letters change case; 0 for none
     inner: (65,536,) code point → new code point of as many bytes, or 0 if the caller must change the value
-    first: like `inner`, for a character at the start of a value, or after one of `opens`
+    first: like `inner`, for a character at the start, or after one of `opens`
     is_hard: set for the values that the caller must change
     """
     high = np.uint64(0x8080808080808080)

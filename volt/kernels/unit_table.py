@@ -1,9 +1,9 @@
 """The hash table of units, and the loops that count the units of a text and their words.
 
-The table uses open addressing. A row has four 64-bit words: 0 and 1 are the key; 2 is the unit's number + 1 (upper
-half) and the size of its encoded values (lower half); 3 is the first eight bytes of the values, or the unit's count.
-The key of a unit of at most 15 bytes is its bytes; longer units are hashed, and their bytes are compared, too. A row is
-prefetched when the end of the unit is found, and read `_LAG` units later.
+The table uses open addressing. A row is four 64-bit words: two for the key; one for the unit's number + 1 and the size
+of its values; one for the first eight bytes of the values, or for the unit's count. A unit of at most 15 bytes is its
+own key; a longer one is hashed, and its bytes are compared too. Rows are prefetched when the unit's end is found, and
+read `_LAG` units later.
 """
 
 from __future__ import annotations
@@ -229,11 +229,11 @@ def enter_row(
 def count_units(data: TextArray, stop: int, ends: Ends, table: UnitRows, ring: KeyArray, state: LongArray) -> bool:
     """Count the units of data[:stop], and add new units to the table. Return whether the whole text was counted.
 
-    If it was not, call this again with a longer table.
+    If False, call it again with a longer table.
 
     data: UTF-8 that ends with a separator at `stop - 1`, then PADDING
-    state: the number of units that have a row; and, all 0 at the start of a text, the byte to continue from, the start
-        of the next unit, and 1 if another unit of its line precedes it
+    state: the number of units that have a row; then, all 0 for a new text: the byte to continue from, where the next
+        unit starts, and 1 if it is not the first of its line
     """
     shift, mark = slot_shift(table.rows), FIRST if ends.marks_first else _U0
     base, end_of_all, start = np.uint64(state[POSITION]), np.uint64(stop), np.uint64(state[START])
@@ -273,7 +273,7 @@ def add_words(
 ) -> bool:  # fmt: skip
     """Add the counts of units to the counts of their words. Return whether all counts were added.
 
-    If they were not, call this again with a longer table.
+    If False, call it again with a longer table.
 
     data: ends with PADDING
     state: the number of words that have a row; the unit, and the word in that unit, to continue from

@@ -108,7 +108,6 @@ def missing(*jobs: Job) -> list[Loop]:
 
 
 def compile_kernels(*jobs: Job) -> None:
-    """Compile the loops that these jobs run, or load them from the disk."""
     for loop in _loops(*jobs):
         compile_loop(loop.place)
 
@@ -200,7 +199,6 @@ def compile_places(places: Sequence[str]) -> None:
 
 
 def _can_help() -> bool:
-    """Check whether a second process has a core and a folder to store code in."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return cores > 1 and bool(sys.executable) and not hasattr(sys, "frozen") and code_folder() is not None
 

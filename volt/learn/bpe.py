@@ -74,7 +74,6 @@ def learn_bpe(
 
 
 def checked_limits(n_merges: int | None, min_pair_count: int) -> tuple[int | None, int]:
-    """Check the number of merges and the minimum count of their pairs."""
     if n_merges is not None:
         n_merges = arguments.whole(n_merges, "n_merges", low=0, high=MOST_ASKED, kind=CandidateError)
     return n_merges, arguments.whole(min_pair_count, "min_pair_count", low=1, high=2**63 - 1, kind=CandidateError)

@@ -41,8 +41,8 @@ class Trajectory:
 class Extended:
     """The vocabulary that candidates extend.
 
-    retained: (n,) bool, whether every chosen vocabulary keeps each of the first n tokens: True for the tokens of the
-        extended vocabulary and for new atoms, False for its scaffolding (intermediate results of merges)
+    retained: (n,) bool, which of the first n tokens every vocabulary keeps: all but scaffolding (tokens that only lead
+        to longer ones)
     counts: (n,) int64, how often each of these tokens occurs before scaffolding is split into its parts
     """
 
@@ -67,8 +67,7 @@ class Candidates:
     parity: the unit in which `learn_parity` compared sources; empty for other merges
     extends: the extended vocabulary, whose merges precede new merges and whose tokens precede new merged tokens
 
-    A size is a number of tokens, atoms included. If several merges make a token, a size that includes the token
-    includes all these merges.
+    A size is a number of tokens, atoms included. If two merges make a token, sizes with this token include both merges.
 
     >>> from volt.learn.bpe import learn_bpe
     >>> candidates = learn_bpe({"low": 5, "lower": 2}, n_merges=2)

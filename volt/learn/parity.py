@@ -2,9 +2,8 @@
 
     rate of source s = pieces of s / units of s
 
-Plain BPE favours the largest source. Here the source with the highest rate is the worst-compressed one, and its most
-frequent pair becomes the next merge (Foroutan et al. 2025, arXiv 2508.04796). Encoding applies the merges to every text
-alike, whatever its source.
+Plain BPE favours the largest source. Here each merge is the most frequent pair of the worst source, which has the
+highest rate (Foroutan et al. 2025, arXiv 2508.04796). Encoding does not depend on a text's source.
 """
 
 from __future__ import annotations
@@ -67,8 +66,8 @@ def learn_parity(
     min_pair_count: how often a pair must occur, in the source that chooses the merge, to be merged
     report: called with the number of merges done, several times a second
 
-    If sources have equally many pieces per unit, the source with the most words chooses; if these are equal, too, the
-    source whose fingerprint sorts first. If a source has no pair that is frequent enough, the next source chooses.
+    Ties go to the source with the most words, then to the source whose fingerprint sorts first. If a source has no pair
+    that is frequent enough, the next worst source chooses.
     Raises ConfigError, CorpusError or CandidateError if a source or a number is unsuitable.
 
     >>> candidates = learn_parity({"en": {"low": 50, "lower": 20}, "fi": {"uuni": 2, "suu": 1}}, n_merges=3)
@@ -131,14 +130,14 @@ class Parity:
 
     @property
     def ratios(self) -> tuple[float, float]:
-        """Pieces per unit, of the worst source ÷ of the best source: for plain BPE, and for the candidates."""
+        """The worst source's pieces per unit ÷ the best source's: for plain BPE, and for the candidates."""
         rates = np.array([(row.plain / row.n_units, row.fair / row.n_units) for row in self.sources])
         plain, fair = (rates.max(0) / rates.min(0)).tolist()
         return plain, fair
 
     @property
     def cost(self) -> float:
-        """The number of pieces of all sources, relative to plain BPE; 0.01 is one percent more than plain BPE."""
+        """The number of pieces of all sources, relative to plain BPE; 0.01 is one percent more."""
         return sum(row.fair for row in self.sources) / sum(row.plain for row in self.sources) - 1
 
 

@@ -33,7 +33,6 @@ _TIMES = (("heute", "today"), ("jeden Tag", "every day"), ("wieder", "again"), (
 
 
 def sentence_pairs() -> list[Pair]:
-    """Return 720 different sentences with their translations."""
     return [
         (f"{subject[0]} {verb[0]} {time[0]} {thing[0]} .", f"{subject[1]} {verb[1]} {thing[1]} {time[1]} .")
         for subject, thing, verb, time in product(_SUBJECTS, _OBJECTS, _VERBS, _TIMES)
@@ -86,7 +85,6 @@ def with_documents() -> bytes:
 
 
 def vocabulary() -> bytes:
-    """Return a VOLT vocabulary learned from both sides."""
     from volt.choose.search import search
     from volt.count.word_counts import WordCounts
     from volt.files.temporary import scratch_folder

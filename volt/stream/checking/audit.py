@@ -32,8 +32,8 @@ class SourceAudit:
 
     n_lines: number of lines in an epoch.
     n_parts: number of parts checked, over all ranks and epochs.
-    missing: number of lines that are not read in an epoch; summed over epochs.
-    repeated: number of lines that are read again in an epoch; summed over epochs.
+    missing: number of lines that an epoch does not read, summed over epochs.
+    repeated: number of lines that an epoch reads again, summed over epochs.
     uneven: the largest difference between two ranks' numbers of lines after any epoch.
     content: whether the lines read equal the files' lines; None if not checked.
     """

@@ -81,8 +81,7 @@ class SourcePlan:
     epochs: how often the source's files are read up to N.
     block_lines: lines per block.
     share: the source's share of the stream's lines up to N, from 0 to 1.
-    epoch_lines: like `lines`, for a virtual epoch; None without virtual epochs.
-    epoch_passes: like `epochs`, for a virtual epoch; None without virtual epochs.
+    epoch_lines, epoch_passes: `lines` and `epochs` of a virtual epoch; None without virtual epochs.
     """
 
     lines: float

@@ -102,7 +102,7 @@ def load_config(
     user_code: whether the file may name Python files; checking runs them
     values: placeholder → its value, if the file is a template
     split: "train" for training, or "valid" for validation, which reads each line once, without noise
-    tasks: the names of the tasks to read; by default all tasks of the split; with "valid", tasks of both splits qualify
+    tasks: the names of tasks to read (for "valid", also of split train); by default all tasks of the split
     use_shards: whether tasks are read from the folder `shards`
     check_files: whether files of sources, tasks and shards must exist
     """

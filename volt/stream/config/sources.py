@@ -83,7 +83,6 @@ class Sources:
     user_code: bool = True
 
     def steps(self, names: tuple[str, ...]) -> TransformBuilder:
-        """Return a builder of transforms, for lines whose fields have these names."""
         return TransformBuilder(self.notes, self.files, user_code=self.user_code, names=names)
 
     def source(self, name: str, options: SourceOptions, common: list[Any], place: Place) -> Source | None:
@@ -279,7 +278,6 @@ class TransformBuilder:
         return name in TRANSFORMS
 
     def default(self, name: str, options: object, place: Place) -> dict[str, Any]:
-        """Return the default options of a transform; {} if they are invalid."""
         from volt.stream.config.json_schema import options_of
 
         if not self._is_known(name, place):

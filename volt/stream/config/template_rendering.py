@@ -174,7 +174,7 @@ def _refuse_syntax(tree: nodes.Template, path: str) -> None:
 
 
 def _opening(environment: Environment, text: str, line: int) -> int:
-    """Return the number of the line on which the tag that `line` belongs to begins; later tags may be invalid."""
+    """Return the line on which the tag that extends to `line` begins; later tags may be invalid."""
     from jinja2 import TemplateSyntaxError
 
     result = line
@@ -225,7 +225,7 @@ def _joined(pieces: Iterable[str], path: str) -> str:
 
 
 def _unmarked(marked: str) -> Expanded:
-    """Remove the line marks. An output line's number is the template line of the first visible text in it."""
+    """Remove the line marks; number each output line as the template line of its first visible text."""
     lines, line = list[int](), 1
     for piece in marked.split("\n"):
         before, *rest = _MARK.split(piece)  # text, and then numbers and texts in turn

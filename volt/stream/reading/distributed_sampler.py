@@ -169,7 +169,7 @@ def _between(spans: Iterable[Span], low: int, high: int) -> Iterator[Span]:
 
 
 def _dealt(begun: tuple[BlockRange, ...], number: int, world: int) -> Iterator[BlockRange]:
-    """Yield a rank's share of the begun parts: if there are many, whole parts; of the last, some outputs of each."""
+    """Yield a rank's share of the begun parts: some outputs of each, but whole parts if there are many."""
     n_whole = -(-max(0, len(begun) - _MOST_SHARED) // world) * world
     for place, part in enumerate(begun):
         if place >= n_whole and len(part.picks) <= _MOST_PICKS:

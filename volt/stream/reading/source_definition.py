@@ -50,7 +50,6 @@ class Checks:
 
     @property
     def any(self) -> bool:
-        """True if anything is checked."""
         return self != Checks()
 
     def reasons(self, batch: Batch) -> dict[int, str]:

@@ -123,7 +123,6 @@ def _column(table: pyarrow.Table, column: str, path: str, n_before: int = 0) -> 
 
 
 def _is_unfit(table: pyarrow.Table, column: str, row: int) -> bool:
-    """Check whether one of the rows 0 to `row` is unfit."""
     import pyarrow as pa
 
     try:

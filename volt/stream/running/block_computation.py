@@ -250,7 +250,7 @@ def _unordered(run: _Run) -> tuple[Batch, NDArray[np.int64]]:
 
 
 def _of_any_epoch(source: OpenSource, run: _Run) -> tuple[Batch, NDArray[np.int64], tuple[Fault, ...]] | None:
-    """Return lines after all steps, the origins read, and faults, alike in all epochs; None if a step is random."""
+    """Return what all epochs share: lines after all steps, origins read, and faults; None if a step is random."""
     trial = _Run(source, run.address, run.keep_text, draws=[])
     batch, read = _unordered(trial)
     return None if trial.draws else (batch.compact(), read, tuple(trial.faults))

@@ -169,7 +169,7 @@ class Engine:
         return None
 
     def _fill(self, turns: Longs) -> int:
-        """Load the block of the first turn, and more while that is fast. Return for how many turns there are lines."""
+        """Load the block for the first turn, and later blocks while that is fast. Return how many turns have lines."""
         n, buffers = self._settled.n, self._buffers
         if self._failure is not None:
             at, error = self._failure

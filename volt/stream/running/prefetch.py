@@ -56,7 +56,7 @@ class Pool(Protocol):
 
 @dataclass(slots=True)
 class _Queue:
-    """Track one source's blocks: addresses to request, blocks requested (in order), and blocks ready."""
+    """One source's blocks: addresses to request, addresses requested (in order), and blocks ready."""
 
     addresses: Iterator[Address]
     pool: Pool
@@ -140,7 +140,6 @@ class Prefetcher:
         return address
 
     def _receive(self, timeout: float = 0.0, awaited: Pool | None = None) -> None:
-        """Store computed blocks, waiting up to `timeout` seconds for the pool `awaited`."""
         self._fill()
         for pool in self._pools:
             for source, address, block in pool.receive(timeout if pool is awaited else 0.0):

@@ -79,7 +79,7 @@ class State:
     since: the line at which sources, ranks or weights last changed.
     base: source name → how many of its lines precede line `since`.
     ended: the names of ended sources.
-    accepted: in which ways the configuration has changed since the run began: see `accept` of `Stream.restore`.
+    accepted: how the configuration has changed since the first run: see `accept` of `Stream.restore`.
     merged: the number of merged states; 0 for the state of one rank.
     """
 
