@@ -50,6 +50,7 @@ class Checks:
 
     @property
     def any(self) -> bool:
+        """True if anything is checked."""
         return self != Checks()
 
     def reasons(self, batch: Batch) -> dict[int, str]:
