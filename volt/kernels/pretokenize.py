@@ -1,19 +1,19 @@
-"""The bytes of one unit → where its words (pre-tokens) are.
+"""Find the words (pre-tokens) in the bytes of one unit. `Cutter.cut` says how the unit is cut:
 
-    NUMBER      it is not cut: its value is its number
-    WORD        it is one pre-token
-    SPLIT       it is cut at white space beyond ASCII, as by str.split()
-    METASPACE   each space becomes a "▁", which starts a word
-    RUNS        each space becomes a "▁", and the unit is one word
-    UNICODE     it is cut into runs of letters with marks, of numbers, and of other characters
-    GPT2        it is cut by GPT-2's pattern, with a "▁" for each space
-    PATTERN     it is cut by the splits of a pattern, with a "▁" for each space
+    NUMBER      not at all: the encoded value of the unit is the unit's number
+    WORD        not at all: the unit is one word
+    SPLIT       at white space beyond ASCII, as by str.split()
+    METASPACE   at spaces: each becomes a "▁", which starts a word
+    RUNS        not at all: each space becomes a "▁", and the unit is one word
+    UNICODE     into runs of letters with marks, of numbers, and of other characters
+    GPT2        by GPT-2's pattern, with a "▁" for each space
+    PATTERN     by the splits of a pattern, with a "▁" for each space
     BYTES, BYTE_PATTERN
                 like GPT2 and PATTERN, but bytes become GPT-2's alphabet
-    NEVER       Python must cut it
+    NEVER       only Python can cut the unit
 
-Python also cuts units of more than `LONGEST` bytes, or with a character of unknown class, a "▁" if that stands for a
-space, or a possible user token.
+Python also cuts units that are longer than `LONGEST` bytes, or that contain a character of unknown class, a possible
+user token, or (where "▁" stands for a space) a "▁" of their own.
 """
 
 from typing import Any, NamedTuple
@@ -63,7 +63,7 @@ def _is_hidden(code: Any, cutter: Cutter) -> bool:
 
 @inlined
 def _kind(data: ByteArray, p: int, end: int, cutter: Cutter) -> tuple[Any, int]:
-    """Return the class of the character at p as the pattern sees it, or NO_CLASS, and the next place."""
+    """Return the pattern's class of the character at p, or NO_CLASS, and the place of the next character."""
     code = np.int64(data[p])
     if code < 0x80:
         result, p = cutter.classes[code], p + 1
@@ -189,7 +189,6 @@ def _gpt2(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[int, i
 
 @borrowing
 def _pattern_shape(data: ByteArray, start: int, end: int, cutter: Cutter) -> int:
-    """Return the shape of a unit that a pattern splits, or LEFT_TO_PYTHON."""
     p, shape = start, APART if cutter.alone else TOGETHER
     while p < end:
         code = np.int64(data[p])
@@ -219,8 +218,8 @@ def _by_pattern(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[
 def cut_unit(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter) -> tuple[int, int]:
     """Store the positions of a unit's words. Return the unit's shape and its number of words, or LEFT_TO_PYTHON.
 
-    The shape is APART if a word by itself is cut the same, TOGETHER if not, OPEN if the next unit decides how the last
-    word ends.
+    The shape is APART if each word, cut alone, stays one word; OPEN if the next unit decides how the last word ends;
+    else TOGETHER.
     """
     if cutter.cut == NEVER or (end - start > LONGEST and cutter.cut != NUMBER):
         return TOGETHER, LEFT_TO_PYTHON

@@ -3,8 +3,8 @@ r"""Split UTF-8 text into words (pre-tokens) with the tables of a pattern: one t
     kind = the class of the character at p          row = moves[row + kind] >> 1
     a match ends at p if moves[row + kind] is odd   row 0 ends the search: the last match noted is the result
 
-Each split cuts the spans of the previous split, sometimes from their ends: \d{1,3} then gives groups of three from the
-right. Invalid UTF-8 counts as U+FFFD, as in Python's errors="replace".
+Each split cuts the spans of the previous split. A split can read its spans backwards: \d{1,3} then cuts 12345 into 12
+and 345. Invalid UTF-8 counts as U+FFFD, as in Python's errors="replace".
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _split_from_end(
 def cut_span(
     data: ByteArray, start: int, end: int, tables: SplitTables, ends: LongArray, spare: LongArray, n: int
 ) -> int:  # fmt: skip
-    """Append the ends of a text's words to the n in `ends`, one split after another."""
+    """Apply all splits to a text. Write the ends of its words after the first n `ends`; return the new n."""
     n_splits, n_words = len(tables.splits), 1
     if n_splits == 1 and tables.splits[0] & 1 == 0:
         return _split(data, start, end, np.uint64(tables.splits[0] >> 1), tables, ends, n)

@@ -1,6 +1,6 @@
-"""Measure, search and change values of text, given by starts in `data` and sizes in bytes, −1 for a missing field.
+"""Measure, search and change values of text: stretches of `data`, with `starts` and `sizes` in bytes.
 
-White space is as in `str.split()`.
+A missing value has the size -1. White space is as in `str.split()`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def surround(
 
 @inlined
 def code_at(data: ByteArray, place: int, end: int) -> tuple[int, int]:
-    """Return a character's code point and size; −1 and 1 if it has four bytes or is incomplete."""
+    """Return a character's code point and its size in bytes; (-1, 1) if it has four bytes or is incomplete."""
     byte = int(data[place])
     if byte < 0x80:
         return byte, 1
@@ -68,11 +68,11 @@ def change_case(
     data: TextArray, starts: LongArray, sizes: LongArray, letter: int, inner: ShortArray, first: ShortArray,
     opens: ByteArray, out: ByteArray, at: LongArray, is_hard: FlagArray,
 ) -> None:  # fmt: skip
-    """Write each value in another case, with tables.
+    """Write each value in another case.
 
-    letter: if not 0, ASCII letters from this one on flip their case
-    inner, first: (65,536,) code point → new code point of as many bytes, or 0 if the caller must decide; `first` is
-        for a character at the start, or after one of `opens`
+    letter: the code of "A" or "a", from which 26 ASCII letters change case; 0 for none
+    inner: (65,536,) code point → new code point of as many bytes, or 0 if the caller must change the value
+    first: like `inner`, for a character at the start, or after one of `opens`
     is_hard: set for the values that the caller must change
     """
     high = np.uint64(0x8080808080808080)
@@ -96,9 +96,9 @@ def change_case(
 
 @releasing
 def find_case(data: TextArray, starts: LongArray, sizes: LongArray, cased: ByteArray, out: ByteArray) -> None:
-    """Check whether each value contains a character that has case; an ASCII letter ends the search.
+    """Find whether each value contains a character that has case: NO_CASE, CASED or UNCLEAR.
 
-    cased: (65,536,) code point → NO_CASE, CASED, or UNCLEAR where its neighbours matter
+    cased: (65,536,) code point → NO_CASE, CASED, or UNCLEAR if the character's neighbours decide
     """
     for i in range(len(starts)):
         place, end, known = starts[i], starts[i] + max(sizes[i], 0), NO_CASE
@@ -189,7 +189,7 @@ def find_blank(data: TextArray, starts: LongArray, sizes: LongArray, out: FlagAr
 
 @releasing
 def count_within(data: TextArray, starts: LongArray, sizes: LongArray, first: int, span: int, out: LongArray) -> None:
-    """Count the bytes of each value between `first` and first + span."""
+    """Count the bytes of each value that are from `first` to `first + span`."""
     last = len(data) - BLOCK
     for i in range(len(starts)):
         place, end, total = starts[i], starts[i] + sizes[i], 0

@@ -1,8 +1,9 @@
 """The hash table of units, and the loops that count the units of a text and their words.
 
-The table is open addressing with rows of four 64-bit words: two for the key, one for the unit's number + 1 and the size
-of its values, one for their first eight bytes, or a count. A unit of at most 15 bytes is its own key; a longer one is
-hashed, and its bytes are compared too. Rows are prefetched when the unit's end is found, and read `_LAG` units later.
+The table uses open addressing. A row is four 64-bit words: two for the key; one for the unit's number + 1 and the size
+of its values; one for the first eight bytes of the values, or for the unit's count. A unit of at most 15 bytes is its
+own key; a longer one is hashed, and its bytes are compared too. Rows are prefetched when the unit's end is found, and
+read `_LAG` units later.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ def rebuild(rows: KeyArray, old: KeyArray) -> None:
 
 @releasing
 def complete(table: UnitRows, numbers: LongArray, sizes: LongArray) -> None:
-    """Enter the sizes of pending units' values: bytes, or IRREGULAR."""
+    """Enter the sizes of the encoded values of units that were pending; a size is in bytes, or IRREGULAR."""
     for i in range(len(numbers)):
         number = numbers[i]
         start, length = np.uint64(table.starts[number]), np.uint64(table.starts[number + 1] - table.starts[number])
@@ -228,11 +229,11 @@ def enter_row(
 def count_units(data: TextArray, stop: int, ends: Ends, table: UnitRows, ring: KeyArray, state: LongArray) -> bool:
     """Count the units of data[:stop], and add new units to the table. Return whether the whole text was counted.
 
-    If not, call it again with a longer table.
+    If False, call it again with a longer table.
 
-    data: UTF-8 with a separator at stop − 1, and PADDING
-    state: units that have a row; the byte to continue from; where the next unit starts; 1 if it is not the first of its
-        line. All numbers but the first restart at zero with each text
+    data: UTF-8 that ends with a separator at `stop - 1`, then PADDING
+    state: the number of units that have a row; then, all 0 for a new text: the byte to continue from, where the next
+        unit starts, and 1 if it is not the first of its line
     """
     shift, mark = slot_shift(table.rows), FIRST if ends.marks_first else _U0
     base, end_of_all, start = np.uint64(state[POSITION]), np.uint64(stop), np.uint64(state[START])
@@ -270,11 +271,12 @@ def add_words(
     data: TextArray, starts: LongArray, ends: LongArray, counts: LongArray, tables: SplitTables, matches_only: int,
     word_starts: LongArray, word_ends: LongArray, table: UnitRows, state: LongArray,
 ) -> bool:  # fmt: skip
-    """Add the counts of units to the counts of their words. Return whether all were added.
+    """Add the counts of units to the counts of their words. Return whether all counts were added.
 
-    If not, call it again with a longer table.
+    If False, call it again with a longer table.
 
-    data: with PADDING;  state: words that have a row; the unit to continue from, and which word of it
+    data: ends with PADDING
+    state: the number of words that have a row; the unit, and the word in that unit, to continue from
     """
     shift = slot_shift(table.rows)
     for unit in range(state[UNIT], len(ends)):

@@ -1,7 +1,7 @@
-"""Compile loops in advance, on two cores, or load their code from disk: once per machine and version.
+"""Compile loops in advance, once per machine and version; later processes load the code from disk.
 
-A job is a task that runs some of the loops (`JOBS`). A second process compiles some of them, because threads would wait
-for each other: LLVM holds the interpreter's lock.
+`JOBS` lists the loops that each job runs. A second process compiles some of the loops, on a second core. Threads would
+wait for each other, because LLVM holds the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -108,7 +108,6 @@ def missing(*jobs: Job) -> list[Loop]:
 
 
 def compile_kernels(*jobs: Job) -> None:
-    """Compile the loops that these jobs run, or load them from the disk."""
     for loop in _loops(*jobs):
         compile_loop(loop.place)
 
@@ -122,9 +121,9 @@ def compile_loop(place: str) -> None:
 
 
 def signatures(place: str) -> list[tuple[Any, ...]]:
-    """Return the numba types of a loop's annotations.
+    """Return the numba types of a loop's parameters, one tuple for each signature to compile.
 
-    Each signature takes the next alternative of each union, such as `IntArray | ByteArray`.
+    If annotations are unions, such as `IntArray | ByteArray`, signature i uses the i-th alternative of each union.
 
     >>> signatures("columns.shuffle")
     [(Array(uint64, 1, 'C', False, aligned=True), Array(int64, 1, 'C', False, aligned=True))]
@@ -158,7 +157,7 @@ _SECOND_PROCESS = "import sys; from volt.kernels import warmup; warmup.compile_p
 
 
 def halves(loops: Iterable[Loop]) -> tuple[list[Loop], list[Loop]]:
-    """Divide loops between this process and a second one, which starts later, so that both end together."""
+    """Divide loops between this process and a second one so that both end together; the second starts later."""
     first, second = list[Loop](), list[Loop]()
     for loop in sorted(loops, key=lambda loop: -loop.seconds):
         is_sooner = START + _seconds([*second, loop]) < _seconds([*first, loop])
@@ -200,7 +199,6 @@ def compile_places(places: Sequence[str]) -> None:
 
 
 def _can_help() -> bool:
-    """Check whether a second process has a core and a folder to store code in."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return cores > 1 and bool(sys.executable) and not hasattr(sys, "frozen") and code_folder() is not None
 

@@ -79,7 +79,7 @@ def find_words(
     data: TextArray, starts: LongArray, sizes: LongArray, types: Types, numbers: IntArray, ends: LongArray,
     state: LongArray,
 ) -> bool:  # fmt: skip
-    """Write the number of each word's type, from line state[N_LINES] on. Return False if the table needs more room."""
+    """Write the number of each word's type, starting at line state[N_LINES]. Return False if the table is too small."""
     for line in range(state[N_LINES], len(starts)):
         size = max(sizes[line], 0)
         n_most = state[N_TYPES] + (size + 1) // 2
@@ -113,10 +113,11 @@ def choose(
     words: KeyArray, ends: LongArray, numbers: IntArray, hashes: KeyArray, by_type: bool,
     choice_starts: LongArray, bounds: FloatArray, out: IntArray,
 ) -> None:  # fmt: skip
-    """Draw one of its type's choices for each word, with the line's random bits, words[line].
+    """For each word, draw one of the choices of the word's type.
 
+    words: the random bits of each line
     by_type: whether all words of a type in a line get the same choice
-    choice_starts: where each type's choices start;  bounds: the cumulative share of each choice
+    choice_starts: where the choices of each type start;  bounds: the cumulative share of each choice
     """
     start = 0
     for line in range(len(ends)):
@@ -206,7 +207,7 @@ def write_tokens(
 ) -> None:  # fmt: skip
     """Write the chosen tokens of each value, separated by spaces, one value after the other.
 
-    chosen: the numbers of tokens; −1 − i stands for the i-th of `others`
+    chosen: the numbers of tokens; a negative number `-1 - i` stands for token i of `others`
     """
     at = place = 0
     for i in range(len(ends)):

@@ -52,7 +52,7 @@ def learn_bpe(
     """Learn merges, as many as requested, or fewer if no remaining pair occurs `min_pair_count` times.
 
     counts: the result of `count_words`, or a mapping of words to their counts
-    n_merges: how many merges to learn, 0 or more; None learns 30,000, then more while the best pair occurs 500 times
+    n_merges: how many merges to learn, 0 or more; None learns 30,000, and more if their pairs occur at least 500 times
     min_pair_count: how often a pair must occur to be merged, 1 or more
     marker: "suffix", "prefix" or "none"; None is "none" if pre-tokens keep their spaces, otherwise "suffix"
     coverage: the share of all characters, spaces included, that the atoms must cover; rarer characters are dropped
@@ -74,7 +74,6 @@ def learn_bpe(
 
 
 def checked_limits(n_merges: int | None, min_pair_count: int) -> tuple[int | None, int]:
-    """Check the number of merges and the minimum count of their pairs."""
     if n_merges is not None:
         n_merges = arguments.whole(n_merges, "n_merges", low=0, high=MOST_ASKED, kind=CandidateError)
     return n_merges, arguments.whole(min_pair_count, "min_pair_count", low=1, high=2**63 - 1, kind=CandidateError)
@@ -161,7 +160,7 @@ def replay_bpe(
 
 
 class Replacements(NamedTuple):
-    """The number of replacements that merge ranks[i] makes once merge steps[i] is added: counts[i]. All (n,)."""
+    """When merge steps[i] is added, merge ranks[i] makes counts[i] replacements. All arrays are (n,)."""
 
     steps: Longs
     ranks: Longs
@@ -176,7 +175,7 @@ def as_marker(marker: Marker | None, counts: WordCounts) -> Marker:
 
 
 def _words(counts: WordCounts, marker: Marker, coverage: Coverage | None = None) -> tuple[Words, list[int]]:
-    """Return the words as numbered atoms, and the atoms' codes, the most frequent first; all 256 bytes are atoms."""
+    """Return the words as numbers of atoms, and the code of each atom, the most frequent atom first."""
     from volt.kernels.arrays import Words
 
     codes, ends, word_counts = atoms_of(counts, marker, coverage)
@@ -191,7 +190,10 @@ def _words(counts: WordCounts, marker: Marker, coverage: Coverage | None = None)
 
 
 def atoms_of(counts: WordCounts, marker: Marker, coverage: Coverage | None = None) -> tuple[Longs, Longs, Longs]:
-    """Return the atoms' codes, and words' ends and counts, without hidden user tokens and uncovered characters."""
+    """Return the codes of the words' atoms, and the end and count of each word.
+
+    User tokens (hidden characters) and uncovered characters are removed; the words are split there.
+    """
     codes, ends = atom_codes(counts.words, marker=marker)
     n_words = counts.counts.astype(np.int64)
     if coverage is not None or codes.max(initial=0) >> 1 >= FIRST_HIDDEN:

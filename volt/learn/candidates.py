@@ -41,8 +41,9 @@ class Trajectory:
 class Extended:
     """The vocabulary that candidates extend.
 
-    retained: (n,) bool, which of the first n tokens every vocabulary keeps: the extended one's tokens, and new atoms
-    counts: (n,) int64, how often each occurs before scaffolding is split back
+    retained: (n,) bool, which of the first n tokens every vocabulary keeps: all but scaffolding (tokens that only lead
+        to longer ones)
+    counts: (n,) int64, how often each of these tokens occurs before scaffolding is split into its parts
     """
 
     vocabulary: Vocabulary
@@ -64,9 +65,9 @@ class Candidates:
     left: how often the best unmerged pair occurs; 0 if no pair is left, None if unknown
     coverage: the characters that were left out, if any
     parity: the unit in which `learn_parity` compared sources; empty for other merges
-    extends: the extended vocabulary, whose merges come first and whose tokens precede new ones
+    extends: the extended vocabulary, whose merges precede new merges and whose tokens precede new merged tokens
 
-    A size is a number of tokens, atoms included. If two merges make a token, each size with the token includes both.
+    A size is a number of tokens, atoms included. If two merges make a token, sizes with this token include both merges.
 
     >>> from volt.learn.bpe import learn_bpe
     >>> candidates = learn_bpe({"low": 5, "lower": 2}, n_merges=2)
@@ -94,7 +95,7 @@ class Candidates:
 
     @property
     def origin(self) -> str:
-        """The sources, the unit of parity and the extended vocabulary, for a signature."""
+        """Where the candidates come from, as text for a signature: sources, parity unit, extended vocabulary."""
         extends = f"|extends:{self.extends.vocabulary.fingerprint}" if self.extends else ""
         return self.counts.origin + (f"|parity:{self.parity}" if self.parity else "") + extends
 
@@ -115,12 +116,12 @@ class Candidates:
 
     @property
     def smallest(self) -> int:
-        """The smallest size: the number of atoms, or of all tokens that the extended vocabulary's merges make."""
+        """The smallest size: the number of atoms, plus the merged tokens of an extended vocabulary."""
         return len(self.extends.retained) if self.extends else self.n_atoms
 
     @property
     def kept_always(self) -> NDArray[np.bool_]:
-        """(smallest,) bool: which tokens of the smallest size every vocabulary keeps."""
+        """(smallest,) bool: whether every vocabulary keeps each token of the smallest size."""
         return self.extends.retained if self.extends else np.ones(self.n_atoms, bool)
 
     @property
@@ -177,9 +178,9 @@ class Candidates:
         return gains
 
     def curve(self, term: Callable[[Longs, NDArray[Any]], NDArray[Any]]) -> Floats:
-        """Return Σ_j term(n_j, j) after 0, 1, 2, … merges, (n_merges + 1,), visiting only changed tokens.
+        """Return Σ_j term(n_j, j) over the tokens j after 0, 1, 2, … merges, (n_merges + 1,).
 
-        term: maps counts (n,) and token numbers (n,) to summands (n,), and a count of 0 to 0
+        term: maps counts (n,) and token numbers (n,) to summands (n,); the summand for a count of 0 must be 0
         """
         change = self.trajectory
         start = term(self.first_counts, np.arange(self.smallest)).sum()

@@ -1,9 +1,9 @@
 """Named sources → `Candidates` that treat them alike: the worst-compressed source chooses each merge.
 
-    compression of source s = pieces of s / units of s      worst = greatest
+    rate of source s = pieces of s / units of s
 
-Plain BPE favours the largest source. Here each merge is the most frequent pair of the worst source (Foroutan et al.
-2025, arXiv 2508.04796). The merges apply to all texts: encoding does not depend on a text's source.
+Plain BPE favours the largest source. Here each merge is the most frequent pair of the worst source, which has the
+highest rate (Foroutan et al. 2025, arXiv 2508.04796). Encoding does not depend on a text's source.
 """
 
 from __future__ import annotations
@@ -56,18 +56,18 @@ def learn_parity(
     min_pair_count: int = 2,
     report: Callable[[int], object] | None = None,
 ) -> Candidates:
-    """Learn up to `n_merges` merges, each chosen by the source that then has the most pieces per unit.
+    """Learn up to `n_merges` merges. Each is the most frequent pair of the source with the most pieces per unit so far.
 
     sources: the counts of two sources or more, by name; their order does not matter
     n_merges: how many merges to learn, 0 or more; None is 30,000
     unit: how a source's length is counted: "character" or "byte" of its words, or "line", for line-by-line translations
     temperature: the temperature of `mix`; it affects the candidates' token counts, but not the merges
     marker: as in `learn_bpe`
-    min_pair_count: how often a pair must occur, in the source that chooses, to be merged
+    min_pair_count: how often a pair must occur, in the source that chooses the merge, to be merged
     report: called with the number of merges done, several times a second
 
-    Of equally compressed sources, the one with most words chooses, then the one whose fingerprint sorts first. If the
-    worst source has no pair that occurs often enough, the next worst chooses.
+    Ties go to the source with the most words, then to the source whose fingerprint sorts first. If a source has no pair
+    that is frequent enough, the next worst source chooses.
     Raises ConfigError, CorpusError or CandidateError if a source or a number is unsuitable.
 
     >>> candidates = learn_parity({"en": {"low": 50, "lower": 20}, "fi": {"uuni": 2, "suu": 1}}, n_merges=3)
@@ -109,11 +109,11 @@ class SourceParity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Parity:
-    """How evenly sources are compressed by plain BPE, and by other merges of the same size.
+    """How evenly plain BPE and other candidates of the same size compress sources.
 
-    unit: the unit of lengths
-    size: tokens, atoms included, all of them kept
-    sources: one row for each, sorted by name
+    unit: the unit in which a source's length is counted
+    size: the number of tokens, atoms included; no token is left out
+    sources: one row for each source, sorted by name
 
     >>> Parity("line", 100, (SourceParity("en", 10, 80, 90), SourceParity("ta", 10, 160, 135))).ratios
     (2.0, 1.5)
@@ -130,14 +130,14 @@ class Parity:
 
     @property
     def ratios(self) -> tuple[float, float]:
-        """Pieces per unit of the worst source over those of the best, for plain BPE and for the candidates."""
+        """The worst source's pieces per unit ÷ the best source's: for plain BPE, and for the candidates."""
         rates = np.array([(row.plain / row.n_units, row.fair / row.n_units) for row in self.sources])
         plain, fair = (rates.max(0) / rates.min(0)).tolist()
         return plain, fair
 
     @property
     def cost(self) -> float:
-        """The pieces of all sources, relative to plain BPE; 0.01 is one percent more."""
+        """The number of pieces of all sources, relative to plain BPE; 0.01 is one percent more."""
         return sum(row.fair for row in self.sources) / sum(row.plain for row in self.sources) - 1
 
 

@@ -1,4 +1,4 @@
-"""SOTASTREAM's use cases (Section 6) as runnable folders: a configuration, and generated parallel data.
+"""The use cases of the SOTASTREAM paper (Section 6): folders with a configuration and generated parallel data.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -33,7 +33,6 @@ _TIMES = (("heute", "today"), ("jeden Tag", "every day"), ("wieder", "again"), (
 
 
 def sentence_pairs() -> list[Pair]:
-    """Return 720 different sentences with their translations."""
     return [
         (f"{subject[0]} {verb[0]} {time[0]} {thing[0]} .", f"{subject[1]} {verb[1]} {thing[1]} {time[1]} .")
         for subject, thing, verb, time in product(_SUBJECTS, _OBJECTS, _VERBS, _TIMES)
@@ -41,7 +40,7 @@ def sentence_pairs() -> list[Pair]:
 
 
 def side(number: int, *, first: int = 0, last: int | None = None) -> bytes:
-    """Return one side of the pairs `first` … `last` − 1, one per line; number: 0 for German, 1 for English."""
+    """Return one side of sentence_pairs()[first:last], one per line. number: 0 for German, 1 for English"""
     return "".join(f"{pair[number]}\n" for pair in sentence_pairs()[first:last]).encode()
 
 
@@ -55,7 +54,7 @@ def parallel() -> bytes:
 
 
 def backtranslated() -> bytes:
-    """Return the last third of the pairs, with German like poor machine translation: no articles or umlauts."""
+    """Return the last third of the pairs. The German imitates poor machine translation: no articles, no umlauts."""
     plain = str.maketrans("äöüß", "aous")
     articles = {"die", "der", "den", "das", "ein"}
     rest = sentence_pairs()[480:]
@@ -86,7 +85,6 @@ def with_documents() -> bytes:
 
 
 def vocabulary() -> bytes:
-    """Return a VOLT vocabulary learned from both sides."""
     from volt.choose.search import search
     from volt.count.word_counts import WordCounts
     from volt.files.temporary import scratch_folder

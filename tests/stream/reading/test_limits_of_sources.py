@@ -30,8 +30,8 @@ from volt.stream.transforms.user_code import User
     ("options", "message"),
     [
         ({"on_fault": "stop"}, "unknown on_fault 'stop'"),
-        ({"on_fault": "quarantine"}, "takes a quarantine file, and needs one"),
-        ({"quarantine": "a"}, "takes a quarantine file, and needs one"),
+        ({"on_fault": "quarantine"}, "give a quarantine file if, and only if, it is 'quarantine'"),
+        ({"quarantine": "a"}, "give a quarantine file if, and only if, it is 'quarantine'"),
         ({"on_fault": "quarantine", "quarantine": 3}, "quarantine is 3"),
         ({"max_faults": -1}, "max_faults=-1, max_share=None: give a count of 0 or more, and a share from 0 to 1"),
         ({"max_faults": 1.5}, "max_faults is 1.5"),

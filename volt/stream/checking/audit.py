@@ -1,4 +1,4 @@
-"""`audit`: check that ranks read each line once per epoch, all equally many, and that sources keep their shares."""
+"""`audit`: check that each line is read once per epoch, ranks read equally many, and sources keep their shares."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class SourceAudit:
 
     n_lines: number of lines in an epoch.
     n_parts: number of parts checked, over all ranks and epochs.
-    missing, repeated: lines that are not read, or are read again, in an epoch; summed over epochs.
+    missing: number of lines that an epoch does not read, summed over epochs.
+    repeated: number of lines that an epoch reads again, summed over epochs.
     uneven: the largest difference between two ranks' numbers of lines after any epoch.
     content: whether the lines read equal the files' lines; None if not checked.
     """
@@ -86,7 +87,7 @@ class Audit:
 def audit(stream: Stream, *, epochs: int = 1, turns: int = 1_000_000, content: bool = False) -> Audit:
     r"""Check that each line is read once per epoch, ranks read equally many lines, and sources keep their shares.
 
-    stream: the stream to check, without its transforms; its position does not change.
+    stream: the stream to check; its transforms do not run, and its position does not change.
     epochs: the number of epochs to check, for all ranks.
     turns: the number of turns of the mixture to check.
     content: whether to read every part and compare its lines with the files.

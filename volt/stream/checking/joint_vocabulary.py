@@ -1,6 +1,6 @@
-"""`count_subwords`: count the tokens on both sides of a stream, as the subword vocabulary of a mixture of tasks.
+"""`count_subwords`: count the tokens on the source and target sides of a stream's lines.
 
-A line of the file is count, tab, subword. Lines are sorted by falling count, then by bytes.
+A vocabulary file lists the counts as lines of count, tab, subword, sorted by falling count, then by bytes.
 """
 
 from __future__ import annotations

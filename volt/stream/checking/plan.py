@@ -75,13 +75,13 @@ _GROWTH = 1.1  # peaks rise a little for a while, as free memory is fragmented
 class SourcePlan:
     """The plan of one source up to line N, and in a virtual epoch.
 
-    lines: lines of the stream that come from this source.
-    n_lines: lines in its files.
-    yield_: output lines per line read, estimated from its first block.
-    epochs: passes through its files.
+    lines: lines of the stream up to N that come from this source.
+    n_lines: lines in the source's files.
+    yield_: output lines per line read, estimated from the source's first block.
+    epochs: how often the source's files are read up to N.
     block_lines: lines per block.
-    share: its share of the stream's lines up to N, from 0 to 1.
-    epoch_lines, epoch_passes: lines and passes in a virtual epoch; None without one.
+    share: the source's share of the stream's lines up to N, from 0 to 1.
+    epoch_lines, epoch_passes: `lines` and `epochs` of a virtual epoch; None without virtual epochs.
     """
 
     lines: float
@@ -195,7 +195,7 @@ def _memory_bound(stream: Stream, first: Sequence[_Block]) -> int:
 
 
 def _measure(stream: Stream, *, seconds: float) -> float | None:
-    """Measure the lines per second that a pipe's reader receives after the first blocks; None if there is only one."""
+    """Measure how many lines per second a pipe's reader receives after the first blocks; None if it receives none."""
     longest = max(source.block_lines for source in stream.sources)
     ahead = sum(source.block_lines for source in stream.sources) + 2 * stream.n_workers * longest
     with _reader() as pipe, stream.rehearsal() as rehearsal:  # workers may hold the pipe open, so they end first

@@ -130,8 +130,8 @@ class DebugLine:
     source: the source's name.
     path, line: the file, and the line's number in it, from 1.
     raw: the line as it was read.
-    steps: its lines before and after each step, up to the step that dropped it.
-    faults: why the line, or a copy of it, was unfit; each reason follows the step's name.
+    steps: the lines made from it, before and after each step, up to the step that dropped them all.
+    faults: why the line, or a copy of it, was unfit, as in "step name: reason".
     text: the resulting lines of the stream.
 
     >>> DebugLine("wmt", "data/train.tsv", 2, raw="a", steps=(), faults=(), text=("a",))

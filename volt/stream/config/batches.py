@@ -34,7 +34,7 @@ _BY_TOKENS = (
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """The section `batches`: values by field, and keyword arguments of classes of `volt.batches`.
+    """The section `batches`: settings of fields, and keyword arguments for classes of `volt.batches`.
 
     vocabularies: field → the path of its vocabulary; prefix: field → the tokens before each of its samples.
     samples, layout: arguments of `SampleFormat` and `Layout`.
@@ -53,7 +53,7 @@ class Batches:
 
     @contextmanager
     def naming(self, *place: str) -> Iterator[None]:
-        """Raise the block's VoltError as a ConfigError with file and line. place: the key that the error is about
+        """Convert a VoltError raised in the context to a ConfigError with file and line. place: the key at fault
 
         >>> from volt.errors import ConfigError
         >>> document = Document("stream.yaml", {}, {("batches", "pad"): 7})

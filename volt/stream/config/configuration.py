@@ -102,7 +102,7 @@ def load_config(
     user_code: whether the file may name Python files; checking runs them
     values: placeholder → its value, if the file is a template
     split: "train" for training, or "valid" for validation, which reads each line once, without noise
-    tasks: the names of the tasks to read, for "valid" of either split; by default all tasks of the split
+    tasks: the names of tasks to read (for "valid", also of split train); by default all tasks of the split
     use_shards: whether tasks are read from the folder `shards`
     check_files: whether files of sources, tasks and shards must exist
     """
@@ -181,7 +181,7 @@ def _check_that_lines_come(value: object, notes: Notes) -> None:
 
 
 def _check_transforms(value: object, maker: Sources) -> None:
-    """Check the transforms of a configuration with other mistakes, to report all at once."""
+    """Check the transforms of a configuration that is invalid elsewhere, to report all mistakes at once."""
     if not isinstance(value, dict):
         return
     defaults = defaults_of(value["defaults"], maker) if isinstance(value.get("defaults"), dict) else {}

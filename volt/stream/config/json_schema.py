@@ -32,7 +32,7 @@ def first_option(name: str) -> str | None:
 
 
 def field_options(name: str) -> list[str]:
-    """Return the options of a transform whose values are fields.
+    """Return the names of a transform's options that take fields.
 
     >>> field_options("lower"), field_options("copy"), field_options("encode")
     (['fields', 'if_cased'], ['from', 'to'], ['fields'])
@@ -97,7 +97,7 @@ def _step(name: str) -> dict[str, Any]:
 
 
 def known_keys(schema: dict[str, Any], place: tuple[str | int, ...]) -> list[str]:
-    """Return the keys allowed at a path of keys; pydantic's names of union members in the path are skipped."""
+    """Return the keys allowed in the value at `place`, a path of keys and of pydantic's tags, which are skipped."""
     nodes = [schema]
     for key in place:
         inner = list[dict[str, Any]]()

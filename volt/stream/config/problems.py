@@ -33,7 +33,7 @@ class Notes:
 
     @contextmanager
     def catching(self, *places: Place) -> Iterator[None]:
-        """Catch an error of the block. Add it at the key that its message starts with, or else at the first place."""
+        """Catch a VoltError raised in the context. Note it at the key that its message begins with, or at places[0]."""
         try:
             yield
         except VoltError as error:

@@ -38,7 +38,7 @@ class ScheduleOptions(Model):
 
 
 def _by_type(other: str, **tags: str) -> Discriminator:
-    """Choose an alternative by the name of the value's type; `other` is for types without a tag."""
+    """Choose an alternative of a union by the value's type. tags: type name → alternative; `other`: for other types"""
     return Discriminator(lambda value: tags.get(type(value).__name__, other))
 
 
@@ -113,9 +113,9 @@ class EachOptions(SourceOptions):
 class MixOptions(Model):
     """Derive the weights of sources, and of tasks of split train, from their numbers of lines.
 
-    The stream then has virtual epochs of V lines. If a source has s lines, and the share r of the stream,
-    V = min(Σ (r / r_max) · s_max, 1.5 · Σ s), rounded down, where `max` is the source with the most lines. Sources
-    must not set `weight` or `epochs`.
+    The stream then has virtual epochs of V = min(Σ (r / r_max) · s_max, 1.5 · Σ s) lines, rounded down. Here s is a
+    source's number of lines, r is its share of the stream, and s_max and r_max belong to the source with the most
+    lines. Sources must not set `weight` or `epochs`.
     """
 
     by: Literal["temperature", "uniform", "concatenation", "weights"] = "temperature"
@@ -308,7 +308,7 @@ class _TaskOptions(Model):
 
 
 class TaskOptions(ReadingOptions, _TaskOptions):
-    """Lines that are all treated in the same way. Further keys are the keys of a source from `shuffle` on."""
+    """Lines that are all treated in the same way. A source's keys from `shuffle` to `blank` are allowed, too."""
 
 
 class StreamOptions(Model):

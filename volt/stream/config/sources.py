@@ -1,7 +1,7 @@
 """Make the sources of a configuration, with their weights and transforms.
 
-`each: {path: "data/*.tsv.gz", …}` makes a source of each file, named after the text that `*` matches. A source's share
-of the weight depends on its number of lines. A transform is `name`, or `name: options`; options may name fields.
+`each: {path: "data/*.tsv.gz", …}` makes a source of each file, named after the text that `*` matches, and divides its
+weight among these sources by their lines. A transform is `name`, or `name: options`; options may name fields.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _EPOCHS = "cannot be used with mix, whose sources have no end; remove it, or wri
 
 
 def sampling_of(options: StreamOptions, notes: Notes) -> Sampling | None:
-    """Return how to derive weights from sizes; None to use the sources' weights. Note options that contradict `mix`."""
+    """Return how `mix` derives weights; None if sources set their own. Note options that contradict `mix`."""
     mix = options.mix
     if mix is not None and mix.by != "temperature" and "temperature" in mix.model_fields_set:
         notes.add(("mix", "temperature"), f"has no effect with by: {mix.by}; remove it, or write by: temperature")
@@ -83,7 +83,6 @@ class Sources:
     user_code: bool = True
 
     def steps(self, names: tuple[str, ...]) -> TransformBuilder:
-        """Return a builder of transforms, for lines whose fields have these names."""
         return TransformBuilder(self.notes, self.files, user_code=self.user_code, names=names)
 
     def source(self, name: str, options: SourceOptions, common: list[Any], place: Place) -> Source | None:
@@ -124,7 +123,7 @@ class Sources:
         return tuple(self.files_at(options.path or (), (*place, "path"))) or ("",)
 
     def groups(self, pair: Mapping[str, list[str]], place: Place) -> tuple[str, ...]:
-        """Return the paths of line-aligned files: the first file of each field, then the second of each, and so on."""
+        """Return the paths of line-aligned files in turn: src[0], tgt[0], src[1], tgt[1], …"""
         columns = {name: [*self.files_at(files, (*place, name), is_column=True)] for name, files in pair.items()}
         for name, paths in columns.items():
             first, least = next(iter(columns.items()))
@@ -135,7 +134,7 @@ class Sources:
         return tuple(path for group in zip(*columns.values(), strict=True) for path in group)
 
     def files_at(self, paths: Sequence[str], place: Place, *, is_column: bool = False) -> Iterator[str]:
-        """Yield the paths, relative to the current folder; note missing files. is_column: whether to refuse globs"""
+        """Yield paths relative to the current folder; note missing files and, if `is_column`, globs and folders."""
         for index, name in enumerate(paths):
             at = self.notes.document.nearest((*place, index))
             path = self.notes.file(name, at)
@@ -279,7 +278,6 @@ class TransformBuilder:
         return name in TRANSFORMS
 
     def default(self, name: str, options: object, place: Place) -> dict[str, Any]:
-        """Return the default options of a transform; {} if they are invalid."""
         from volt.stream.config.json_schema import options_of
 
         if not self._is_known(name, place):

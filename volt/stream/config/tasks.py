@@ -169,7 +169,7 @@ class Tasks:
         return 1.0
 
     def _reading(self, owner: Task, source: Source) -> Source | None:
-        """Return the source of a task, with its paths; `owner` is the task whose inputs and shards it reads."""
+        """Return a task's source with the paths to read: the inputs or the shards of the task `owner`."""
         if self.shards is not None and self.maker.check_files:
             with self.maker.notes.catching(("tasks", source.name)):
                 manifest = read_manifest(self.shards, owner)
@@ -180,7 +180,7 @@ class Tasks:
 
 
 def _files(maker: Sources, kind: str, options: InputOptions, place: Place) -> Iterator[tuple[str, str]]:
-    """Yield (side, path) pairs: each side's first file, then each side's second file, and so on."""
+    """Yield (side, path) pairs, the sides in turn: src[0], tgt[0], src[1], tgt[1], …"""
     sides: dict[str, Any] = {side: files for side, files in options if files is not None}
     others, missing = sides.keys() - set(SIDES[kind]), [side for side in SIDES[kind] if side not in sides]
     for side in sorted(others):

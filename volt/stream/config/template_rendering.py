@@ -73,7 +73,7 @@ def expanded(text: str, values: Mapping[str, object] | None = None, *, path: str
 
     values: text or a number for each key
     path: the file's name in errors
-    Raises ConfigError for a value without a placeholder and, with line, for invalid syntax or a key without a value.
+    Raises ConfigError if a value has no placeholder; with line, if the syntax is invalid or a placeholder has no value.
 
     >>> expanded("src: {{src}}\\n{% for n in range(2) %}\\n- {{n}}{% endfor %}\\n", {"src": "de"}, path="stream.yaml")
     Expanded(text='src: de\\n\\n- 0\\n- 1\\n', lines=(1, 2, 3, 3, 4))
@@ -121,7 +121,7 @@ def _refuse_unused(inputs: Mapping[str, object], wanted: Set[str], path: str) ->
 
 
 def _environment() -> Environment:
-    """Return a sandbox that allows only calls of `range`, and refuses keys without a value and multiplied text."""
+    """Return a sandbox that calls only `range`, multiplies only numbers, and refuses placeholders without a value."""
     from jinja2 import StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -174,7 +174,7 @@ def _refuse_syntax(tree: nodes.Template, path: str) -> None:
 
 
 def _opening(environment: Environment, text: str, line: int) -> int:
-    """Return the first line of the tag that contains a line. The text after the tag may be invalid."""
+    """Return the line on which the tag that extends to `line` begins; later tags may be invalid."""
     from jinja2 import TemplateSyntaxError
 
     result = line
@@ -225,7 +225,7 @@ def _joined(pieces: Iterable[str], path: str) -> str:
 
 
 def _unmarked(marked: str) -> Expanded:
-    """Remove the line marks; each line gets the template line of its first visible text."""
+    """Remove the line marks; number each output line as the template line of its first visible text."""
     lines, line = list[int](), 1
     for piece in marked.split("\n"):
         before, *rest = _MARK.split(piece)  # text, and then numbers and texts in turn

@@ -96,13 +96,13 @@ def virtual_size(sizes: Sequence[int], weights: Sequence[float]) -> int:
 
 @dataclass(slots=True)
 class Mixture:
-    """Choose a source for each sample; a turn is the choice for one sample.
+    """The choice of a source for each sample; a turn is the choice for one sample.
 
     weights: one for each source, numbers or schedules.
     counts: (n_sources,) turns dealt to each source so far.
-    ended: sources that get no more turns; the other sources share these turns by weight.
-    since: the sample at which a source last ended; shares count from it.
-    base: (n_sources,) the counts at that sample.
+    ended: the numbers of sources that have ended; the other sources divide all turns by weight.
+    since: the sample at which a source last ended; shares are measured from this sample on.
+    base: (n_sources,) the counts at sample `since`.
 
     >>> mixture = Mixture((2.0, 1.0))
     >>> mixture.turns(6).tolist(), mixture.counts.tolist()

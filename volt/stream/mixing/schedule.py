@@ -1,7 +1,7 @@
 """Convert weights, which may change over time, to integer shares; a stretch is a run of samples with equal shares.
 
-The unit of a share is 2⁻⁶⁰ of a sample; all shares sum to one sample. A linear schedule becomes steps so short that
-no source is off by a hundredth of a sample, unless more than 2¹⁷ steps are needed.
+The unit of a share is 2⁻⁶⁰ of a sample; the sources' shares sum to one sample. A linear schedule becomes stretches so
+short that no source gains or loses a hundredth of a sample, unless that needs more than 2¹⁷ stretches.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Shares:
 
 
 def shares_of(weights: Sequence[Weight], *, may_end: bool = False) -> Shares:
-    """Convert weights to shares. Raises ConfigError if a weight rounds to 0, or if all are 0 without `may_end`."""
+    """Convert weights to shares. Raises ConfigError if one rounds to 0, or if all are 0 and `may_end` is False."""
     schedules = [weight for weight in weights if isinstance(weight, Schedule)]
     points = sorted({0, *(sample for schedule in schedules for sample, _ in schedule.points)})
     starts, rows = list[int](), list[list[int]]()

@@ -45,7 +45,7 @@ def permutation(n: int, *place: Place) -> NDArray[np.int64]:
 
 
 class EpochLayout(NamedTuple):
-    """The order of an epoch's pieces. firsts: each piece's first line to read; ends: where each ends in the epoch."""
+    """The pieces of an epoch, in order. firsts: each piece's first line to read; ends: where it ends in the epoch."""
 
     pieces: NDArray[np.int64]
     firsts: NDArray[np.int64]
@@ -73,7 +73,7 @@ _MOST_PICKS = 8  # maximum picks of a part whose outputs are split; each split m
 class BlockRange(NamedTuple):
     """A part: consecutive lines of an epoch that are read and permuted together.
 
-    picks: the outputs to deliver, as (first, step) pairs; all outputs unless some were already delivered.
+    picks: the outputs to deliver: (first, step) means outputs first, first + step, first + 2 · step, …
     """
 
     epoch: int
@@ -108,10 +108,10 @@ def _before(pick: Pick, output: int) -> int:
 
 
 class Remains(NamedTuple):
-    """The rest of an epoch, for all ranks or for one.
+    """The unread rest of an epoch, of all ranks or of one rank.
 
-    spans: lines of parts without delivered outputs; rising, disjoint.
-    begun: parts with some outputs delivered, sorted by start; their picks are the remaining outputs.
+    spans: (start, end) lines of which no output was delivered; rising, disjoint.
+    begun: parts of which some outputs were delivered, sorted by start; their `picks` are the other outputs.
     """
 
     epoch: int
@@ -136,7 +136,7 @@ class Remains(NamedTuple):
                 yield BlockRange(self.epoch, first, min(block_lines, end - first))
 
     def since(self, start: int, block_lines: int) -> Remains:
-        """Return a rank's share from the part at line `start` on. Raises StreamError if no part starts there."""
+        """Return a rank's share without the parts before line `start`. Raises StreamError if no part starts there."""
         for place in (place for place, part in enumerate(self.begun) if part.start == start):
             return self._replace(begun=self.begun[place:])
         for place, (first, end) in enumerate(self.spans):
@@ -169,7 +169,7 @@ def _between(spans: Iterable[Span], low: int, high: int) -> Iterator[Span]:
 
 
 def _dealt(begun: tuple[BlockRange, ...], number: int, world: int) -> Iterator[BlockRange]:
-    """Yield one rank's share of the parts that are partly read: whole parts if there are many, else their outputs."""
+    """Yield a rank's share of the begun parts: some outputs of each, but whole parts if there are many."""
     n_whole = -(-max(0, len(begun) - _MOST_SHARED) // world) * world
     for place, part in enumerate(begun):
         if place >= n_whole and len(part.picks) <= _MOST_PICKS:
@@ -192,7 +192,7 @@ def joined(picks: Iterable[Pick]) -> tuple[Pick, ...]:
 
 
 def _families(picks: set[Pick]) -> Iterator[set[Pick]]:
-    """Yield sets of picks that together form one pick, largest step first: m picks of step m · d, firsts d apart."""
+    """Yield sets of picks that form one pick, largest step first: m picks of step m · d whose firsts are d apart."""
     for step in sorted({step for _, step in picks}, reverse=True):
         firsts = sorted(first for first, other in picks if other == step)
         for m in (m for m in range(len(firsts), 1, -1) if step % m == 0):

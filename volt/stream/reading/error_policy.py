@@ -63,7 +63,7 @@ class ErrorPolicy:
     def __post_init__(self) -> None:
         arguments.choice(self.on_fault, "on_fault", get_args(OnFault))
         if (self.on_fault == "quarantine") != (self.quarantine is not None):
-            raise ConfigError(f"on_fault={self.on_fault!r}: only 'quarantine' takes a quarantine file, and needs one")
+            raise ConfigError(f"on_fault={self.on_fault!r}: give a quarantine file if, and only if, it is 'quarantine'")
         if self.quarantine is not None:
             arguments.path(self.quarantine, "quarantine")
         most = arguments.whole(self.max_faults or 0, "max_faults")

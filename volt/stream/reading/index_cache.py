@@ -1,7 +1,7 @@
 """The cache: for each indexed file a JSON index with a checksum; for compressed files and tables also a copy.
 
-An entry belongs to one path, size and modification time, or to one version of a URL. One process writes an
-entry, atomically; other processes wait.
+An entry is valid for one path, size and modification time, or for one version of a URL. One process writes it
+atomically; other processes that need the entry wait.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ def cached_index(
     paths: Sequence[str], make: Callable[[Path], Index], *, cache: Path | None, max_line: int | None,
     key: Sequence[object],
 ) -> Index:  # fmt: skip
-    """Return the index of a shard, from the cache if its files are unchanged and no line exceeds `max_line`.
+    """Return the index of a shard: from the cache, or made anew if a file has changed or a line exceeds `max_line`.
 
-    paths: the files; the entry belongs to the first one
-    make: creates the index; its argument is the path for a copy of the pieces
-    key: JSON values that the index also depends on
+    paths: the files; the cache lists the entry under the first file
+    make: makes the index; its argument is the path for a copy of the pieces
+    key: JSON values on which the index depends, too
     """
     source, *others = map(_identity_of, paths)
     digest = blake2b(json.dumps([VERSION, source, *key, *others]).encode(), digest_size=12)

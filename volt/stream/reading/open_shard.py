@@ -201,7 +201,7 @@ _WHOLE = (".tsv", ".jsonl", ".ndjson", ".parquet")  # files whose lines have bot
 
 
 def probable_pairs(paths: Sequence[str]) -> list[tuple[str, str]]:
-    """Return pairs of paths that differ only in a language code. If more than two match, pair each with the next.
+    """Return pairs of paths that differ only in a language code. Three such paths a, b, c give (a, b) and (b, c).
 
     Tables are ignored, because their lines have all fields. A language pair (`de-en`) does not count as a code.
 
@@ -216,7 +216,7 @@ def probable_pairs(paths: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _shapes(path: str) -> Iterator[tuple[str, str]]:
-    """Yield, for each language code in a path, the path without the code, and the code."""
+    """Yield (path without the code, code) for each language code in a path."""
     name = _PACKED.sub("", path)
     codes = [result for result in _CODE.finditer(name) if result[1] in _CODES]
     for place, result in enumerate(codes):

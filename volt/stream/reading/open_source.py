@@ -111,7 +111,7 @@ class OpenSource:
 
     @cached_property
     def permutes_late(self) -> bool:
-        """True if lines are permuted after the transforms, with the same result as permuting before them."""
+        """True if lines are permuted after the transforms because the result is the same as permuting before them."""
         return self.source.shuffle == "lines" and self.is_compiled and not self.joins_lines
 
     @cached_property
@@ -245,7 +245,7 @@ def line_order(source: OpenSource, part: BlockRange, n: int) -> NDArray[np.int64
 
 
 def read_part(source: OpenSource, part: BlockRange) -> Batch:
-    """Return the lines of a part, permuted if that happens before the transforms."""
+    """Return the lines of a part; permute them if the source permutes lines before its transforms."""
     batch = joined([source.lines_of(one) for one in part_slices(source, part)])
     is_early = source.source.shuffle == "lines" and not source.permutes_late
     order = line_order(source, part, len(batch)) if is_early else None

@@ -34,7 +34,7 @@ class Facts(NamedTuple):
     """Facts about the lines of a file, or of line-aligned files.
 
     longest: bytes of the longest line.
-    first_tab: the number, from 1, of the first line with a tab, or of a table's first shifting line; 0 if none is.
+    first_tab: the number, from 1, of the first line with a tab (of a table: see `shifting_lines`); 0 if there is none.
     digest: the digest of all lines, whatever the compression.
     is_utf8: True if all lines are known to be UTF-8.
     dtype: the number type of a file of ids.
@@ -61,7 +61,7 @@ class Shard(ABC):
     names: tuple[str, ...] = ()
 
     def digests_of(self, n_lines: int) -> tuple[str, ...]:
-        """Return the possible digests of the first `n_lines` lines; () if unknown."""
+        """Return digests of the first `n_lines` lines, with and without the last line end; () if unknown."""
         return ()
 
     @abstractmethod

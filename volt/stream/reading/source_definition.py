@@ -112,15 +112,15 @@ class Source:
     weight: the weight in the mixture, a number or a `Schedule`.
     transforms: the transforms applied to each block, in this order.
     block_lines: the maximum number of lines in a block.
-    block_bytes: the limit of the average size of blocks, in bytes.
+    block_bytes: the maximum average number of bytes in a block.
     split_lines: lines per piece, the unit that an epoch permutes; None keeps files whole.
     shuffle: "lines" permutes the lines of a block before its transforms; "outputs" permutes after them, for transforms
         that join consecutive lines; "none" reads the files in order.
     epochs: how often to read the source; None for no end.
     checks: conditions that lines must meet.
     max_line: the maximum number of bytes of a line; a file that exceeds it is unreadable. None for no limit.
-    names: the fields' names; `paths` then lists line-aligned files, one for each field in turn (src, tgt, src, tgt);
-        with `keys`, it lists tables.
+    names: the fields' names, if they have names. `paths` then lists tables if `keys` are given, else line-aligned
+        files, the fields in turn (src, tgt, src, tgt).
     keys: for each name, the JSON key or column name in the tables.
 
     >>> Source("digits", ["digits.tsv"], split_lines=2)

@@ -89,7 +89,7 @@ def listed(names: list[str]) -> str:
 def parquet_rows(
     path: str, columns: Sequence[str], *, n: int | None, max_line: int | None = None
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the rows of a file, n at a time; None yields row groups. Raises StreamError if the file is damaged."""
+    """Yield the rows of a file, `n` or (if None) a row group at a time. Raises StreamError if the file is damaged."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -123,7 +123,6 @@ def _column(table: pyarrow.Table, column: str, path: str, n_before: int = 0) -> 
 
 
 def _is_unfit(table: pyarrow.Table, column: str, row: int) -> bool:
-    """Check whether a row, or any row before it, is unfit."""
     import pyarrow as pa
 
     try:
@@ -251,7 +250,7 @@ def _problem(line: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None
 
 
 def _barred(row: Mapping[str, Any], key: str) -> str | None:
-    """Return the first section of a dotted key whose value is neither an object nor null, if any."""
+    """Return the shortest prefix of a dotted key that leads to a value other than an object or null, if any."""
     prefixes = accumulate(key.split(".")[:-1], "{}.{}".format)
     return next((one for one in prefixes if not isinstance(_value(row, one), dict | None)), None)
 

@@ -111,10 +111,11 @@ _MANY = 8  # lines; if all lines of a block, at least so many, fail with one suc
 class ComputedBlock:
     """A chunk after all transforms.
 
-    data, ends: the lines with line ends, and (n_lines,) the end of each in `data`; empty if `batch` contains the lines.
+    data: the lines with line ends; empty if `batch` contains the lines.
+    ends: (n_lines,) where each line ends in `data`.
     n_read: lines read to compute the chunk.
     error: the message of an error to raise when the stream reaches this block.
-    fields: number of fields → number of such lines among the first 256.
+    fields: number of fields → how many of the first 256 lines have this number.
     """
 
     data: NDArray[np.uint8]
@@ -249,7 +250,7 @@ def _unordered(run: _Run) -> tuple[Batch, NDArray[np.int64]]:
 
 
 def _of_any_epoch(source: OpenSource, run: _Run) -> tuple[Batch, NDArray[np.int64], tuple[Fault, ...]] | None:
-    """Return an epoch's lines after all steps, the origins read, and faults; None if a step draws random numbers."""
+    """Return what all epochs share: lines after all steps, origins read, and faults; None if a step is random."""
     trial = _Run(source, run.address, run.keep_text, draws=[])
     batch, read = _unordered(trial)
     return None if trial.draws else (batch.compact(), read, tuple(trial.faults))

@@ -45,7 +45,7 @@ def differences(stored: Mapping[str, Any], current: Mapping[str, Any], *, at: st
 def refuse_difference(
     stored: Mapping[str, Any], current: Mapping[str, Any], *, accept: Collection[str] = (), grown: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """Return the kinds of accepted differences from a state's configuration; raise StreamError for other differences.
+    """Raise StreamError if configurations differ in ways that `accept` does not allow. Return the kinds of differences.
 
     accept: "weights", "sources" (added sources), "data" (appended lines)
     grown: names of the sources with appended lines
@@ -79,7 +79,7 @@ def _acceptable(difference: str, grown: Collection[str]) -> str:
 
 
 def n_lines_before(source: OpenSource, stored: Mapping[str, Any]) -> int | None:
-    """Return the number of lines in a stored configuration if lines were only appended since, else None."""
+    """Return how many lines a source had when it was stored; None unless lines were only appended since."""
     before, digest = stored.get("n_lines"), stored.get("lines")
     if not isinstance(before, int) or not 0 < before < source.n_lines:
         return None
@@ -93,7 +93,7 @@ def n_lines_before(source: OpenSource, stored: Mapping[str, Any]) -> int | None:
 
 
 def grown_by(state: State, grown: Mapping[str, tuple[int, int]]) -> State:
-    """Return a merged state with appended lines. grown: source name → (lines before, lines now)"""
+    """Add appended lines to the unread lines of a merged state. grown: source name → (lines before, lines now)"""
     cursors = state.cursors | {name: _grown(state.cursors[name], *sizes) for name, sizes in grown.items()}
     return replace(state, cursors=cursors, ended=tuple(name for name in state.ended if name not in grown))
 

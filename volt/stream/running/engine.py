@@ -169,7 +169,7 @@ class Engine:
         return None
 
     def _fill(self, turns: Longs) -> int:
-        """Load the first turn's block, and later blocks while that is fast; return the number of turns covered."""
+        """Load the block for the first turn, and later blocks while that is fast. Return how many turns have lines."""
         n, buffers = self._settled.n, self._buffers
         if self._failure is not None:
             at, error = self._failure
@@ -369,7 +369,7 @@ class StateHistory:
             self._n_openings -= len(self._runs.popleft().openings)
 
     def at(self, sample: int, *, n: int) -> State:
-        """Return the state after `sample` of n delivered lines. Raises StreamError if it is no longer stored."""
+        """Return the state after `sample` of the `n` delivered lines. Raises StreamError if the line is too old."""
         for run in reversed(self._runs if n - sample <= self._n_lines else ()):
             first, n_turns = run.state.n, len(run.turns) // self._kind.itemsize
             if first < sample <= first + n_turns or (first == sample and run is self._runs[0]):

@@ -141,7 +141,7 @@ def rank_state(merged: State, rank: int, world: int) -> State:
 def _divided(totals: Mapping[str, int], rank: int, world: int) -> dict[str, int]:
     """Split each total between ranks, and return this rank's shares.
 
-    Any two ranks' shares of a total differ by at most one, and so do the sums of all their shares.
+    Two ranks' shares of a total differ by at most one; so do the two ranks' sums over all totals.
     """
     result, before = dict[str, int](), 0
     for name, total in totals.items():
@@ -153,7 +153,7 @@ def _divided(totals: Mapping[str, int], rank: int, world: int) -> dict[str, int]
 def continued(
     state: State, configuration: Mapping[str, Any], *, sources: Sequence[OpenSource] = (), accept: Collection[str] = ()
 ) -> tuple[State, tuple[str, ...]]:
-    """Return the state to continue from, and each accepted difference with the first line that it affects.
+    """Return the state to continue from, and texts that name each accepted difference and the first line it affects.
 
     Raises StreamError if the state belongs to another stream or rank.
 

@@ -56,7 +56,7 @@ class Pool(Protocol):
 
 @dataclass(slots=True)
 class _Queue:
-    """Track one source's blocks: addresses to request, blocks requested (in order), and blocks ready."""
+    """One source's blocks: addresses to request, addresses requested (in order), and blocks ready."""
 
     addresses: Iterator[Address]
     pool: Pool
@@ -66,7 +66,7 @@ class _Queue:
     share: float = 1.0
 
     def samples(self, addresses: Sequence[Address]) -> float:
-        """Return the number of stream lines after which these blocks run out."""
+        """Return after how many lines of the stream the blocks at these addresses are used up."""
         lines = sum(min(self.chunk_lines, address.part.n_lines) for address in addresses)
         return lines / self.share if self.share > 0 else math.inf
 
@@ -140,7 +140,6 @@ class Prefetcher:
         return address
 
     def _receive(self, timeout: float = 0.0, awaited: Pool | None = None) -> None:
-        """Store computed blocks, waiting up to `timeout` seconds for the pool `awaited`."""
         self._fill()
         for pool in self._pools:
             for source, address, block in pool.receive(timeout if pool is awaited else 0.0):

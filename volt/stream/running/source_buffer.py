@@ -55,7 +55,7 @@ class SourceBuffer:
     _is_fresh: bool = True  # True until a block is loaded
 
     def load(self, address: Address, block: ComputedBlock, *, source: int, n: int) -> Opening:
-        """Append a block, first needed for line n of the stream. Return its opening, which the state records."""
+        """Append a block that was loaded for line `n` of the stream. Return the record of its opening."""
         part, end = address.part, self.end
         where = (part.epoch, part.start, address.chunk)
         is_resumed = self._is_fresh and end.inside > 0 and where == (end.epoch, end.start, end.chunk)

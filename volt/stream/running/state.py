@@ -79,7 +79,7 @@ class State:
     since: the line at which sources, ranks or weights last changed.
     base: source name → how many of its lines precede line `since`.
     ended: the names of ended sources.
-    accepted: the kinds of accepted differences from the first configuration.
+    accepted: how the configuration has changed since the first run: see `accept` of `Stream.restore`.
     merged: the number of merged states; 0 for the state of one rank.
     """
 
@@ -213,10 +213,10 @@ class FaultCounts:
 
 
 class Opening(NamedTuple):
-    """A block of a source, first read at line n of the stream.
+    """The opening of a source's block, for line `n` of the stream.
 
     cursor: the position at the start of the block, or a restored position inside it.
-    counts: the lines read and the faults of the block; 0 if the state already counts them.
+    counts: the numbers of lines read and of faults in the block; 0 if the state already counts them.
     """
 
     n: int
@@ -230,7 +230,7 @@ class Opening(NamedTuple):
 def check_cursor(
     cursor: Cursor, name: str, *, n_lines: int, block_lines: int, rank: int = 0, world: int = 1
 ) -> None:  # fmt: skip
-    """Raise StreamError unless the source contains the cursor's deal and the cursor starts a part of a rank's share."""
+    """Raise StreamError if the cursor's deal exceeds the source, or the cursor is not at the start of a rank's part."""
     for remains in cursor.deal:
         ends = [*(end for _, end in remains.spans), *(part.start + part.n_lines for part in remains.begun)]
         if max(ends, default=0) > n_lines:
