@@ -161,7 +161,7 @@ class PreTokenizer:
 
     @property
     def isolates_users(self) -> bool:
-        """Whether user tokens end the word before them without being words, as in CLIP; no marker follows them."""
+        """Whether user tokens are not words themselves, as in CLIP, and so get no end-of-word marker."""
         return drops_rest(self.name)
 
     def extract(self, expr: pl.Expr, *, hidden: bool = True) -> pl.Expr:

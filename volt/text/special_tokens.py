@@ -41,7 +41,7 @@ class SpecialTokens:
     user: tokens found in text and never split, at most 4,093; they may also have roles
     control: further tokens with ids, never found in text, such as marks of the turns of a chat
 
-    Raises ConfigError if a token is empty, unprintable, repeated, longer than 1,000 characters, or confusable with text.
+    Raises ConfigError if a token is empty, unprintable, repeated, over 1,000 characters, or like an ordinary token.
 
     >>> SpecialTokens(user=["<url>"]).all[4:], SpecialTokens("<|end|>", "<|end|>", "<|end|>", None).all
     (('<url>',), ('<|end|>',))
@@ -71,7 +71,7 @@ class SpecialTokens:
                 fault = "is empty, or contains white space or unprintable characters"
                 raise ConfigError(f"special token {quoted(token)} {fault}; {_HELP}")
             if token in BYTE_TOKENS or token.endswith(SUFFIX) or listed[token] > 1:
-                raise ConfigError(f"special token {quoted(token)} repeats, is a byte token, or ends in {SUFFIX}; {_HELP}")
+                raise ConfigError(f"special token {quoted(token)} repeats, is a byte token, or ends in </w>; {_HELP}")
             if len(token) < 2 and token in self.roles.values():
                 raise ConfigError(f"special token {token!r} is one character, which may occur in text; {_HELP}")
 

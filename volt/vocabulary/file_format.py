@@ -107,7 +107,7 @@ class VocabularyFile:
         return list(self.data[name])
 
     def check_row(self, name: str, index: int, *kinds: type) -> None:
-        """Raise VocabularyError, with the line, unless the row's values have these types, in order, and no string is empty."""
+        """Raise VocabularyError, with the line, if a row's values are not of these types, or a string is empty."""
         row = self.data[name][index]
         if not (isinstance(row, list) and [type(value) for value in row] == list(kinds) and "" not in row):
             shape = ", ".join(kind.__name__ for kind in kinds)
@@ -131,7 +131,7 @@ def parsed_json(path: Path, text: str) -> Any:
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object. Raises ValueError for a repeated key, because JSON readers differ in which value they use."""
+    """Return a JSON object. Raises ValueError if a key repeats: readers differ in which value they use."""
     result = dict(pairs)
     if len(result) < len(pairs):
         keys = Counter(key for key, _ in pairs)

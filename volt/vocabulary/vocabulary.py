@@ -207,7 +207,7 @@ class Vocabulary:
     def closed(self, *, order: Literal["ids", "merges"] = "ids") -> Vocabulary:
         """Return the vocabulary with its scaffolding as tokens of count 0, so that encoding splits nothing back.
 
-        order: "ids" keeps all ids and appends scaffolding; "merges" puts the results of merges last, by rank, as in tiktoken
+        order: "ids" keeps all ids, scaffolding last; "merges" puts the results of merges last, by rank, as in tiktoken
 
         Raises VocabularyError if scaffolding is spelled like a special token.
 

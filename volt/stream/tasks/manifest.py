@@ -57,7 +57,7 @@ class WrittenShard:
 
 @dataclass(frozen=True, slots=True)
 class ShardSettings:
-    """The requested form of shards. order: "kept" preserves the inputs' order, "mixed" spreads each over all shards."""
+    """The requested form of shards. order: "kept" preserves the inputs' order, "mixed" mixes their lines evenly."""
 
     n_shards: int
     compress: Compression

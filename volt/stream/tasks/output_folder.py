@@ -6,8 +6,7 @@
     .progress/00000.json           written when shard 0 is finished: its number of lines, and its files' digests
     .progress/00000.src.words      the word counts of the source side
 
-The shards of earlier runs stay until all new files are complete; the manifest is written last. If a run is stopped, the
-next one continues it.
+Earlier shards stay until all new files are complete; the manifest is written last. A stopped run can be continued.
 """
 
 from __future__ import annotations
@@ -239,7 +238,7 @@ def _refuse_others(folder: Path) -> None:
 
 
 def _is_ours(path: Path) -> bool:
-    """Check whether this module may have written a file or folder. A link is never its own."""
+    """Check whether this module may have written a file or folder. It writes no links."""
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:  # another process has just removed it

@@ -3,9 +3,9 @@ r"""Tasks → folders of shards, each with an even share of every input; and the
     inputs → examined: lines, digests → plan: the number of lines of each input in each shard
            → read again, in order → chunks: mixed, compressed, words counted in threads → shards, one after the other
 
-For S shards of N lines, of which input i has n_i, a shard gets N/S lines, n_i/S of them from input i (each within one
-line): line j of the concatenated inputs adds 1 to the quota of shard j mod S. In a shard with c_i lines of input i,
-lines are sorted by (k + ½)/c_i for line k of input i.
+N lines, n_i of them in input i, become S shards of N/S lines, n_i/S of them from input i, within one line: line j of
+the concatenated inputs counts for shard j mod S. In a shard, line k of the c_i lines of input i has the sort key
+(k + ½)/c_i.
 Each chunk is compressed by itself, so the bytes do not depend on the number of threads.
 """
 

@@ -1,7 +1,7 @@
 """Noise: make typos, remove or add punctuation, drop or reorder tokens, independently for each line.
 
-With a temperature T, noise draws a number k, then k of the n tokens of a line; with `rate`, it hits each token with
-this probability:
+With `rate`, noise hits each token with this probability. With a temperature T, it draws a number k, and then k of the n
+tokens of a line:
 
     P(k) = exp(−T k) (1 − exp(−T)) / (1 − exp(−T n)),   k = 0 … n − 1        (uniform if T is 0)
 

@@ -113,7 +113,7 @@ class DeterministicSegmentation(FileTransform, LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class Sentencepiece(FileTransform, LineTransform):
-    """Sample splits with a SentencePiece model, as `spm_encode` does, but with the option names of `morfessor_em`."""
+    """Sample splits with a SentencePiece model, like `spm_encode`, with `theta` for alpha, as in `morfessor_em`."""
 
     changes: ClassVar[str] = "pieces"
     model: File

@@ -75,7 +75,7 @@ class PieceFormat:
 
 
 def _unknown_apart(numbers: Ints, ends: Longs, n: int, *, glues: bool) -> tuple[Ints, Longs]:
-    """Number unknown characters from n on. Return all numbers, and each new one's 2 · code + (1 if an unknown follows)."""
+    """Number unknown characters from n on. Return all numbers, and keys: 2 · code + (1 if an unknown one follows)."""
     places = np.flatnonzero(numbers < 0)
     followed = np.zeros(len(numbers) + 1, bool)
     followed[places] = glues

@@ -289,7 +289,7 @@ class FileTransform(ConfiguredTransform):
     __slots__ = ()
 
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
-        """Load files. Return the transform's call, and for each option that names a file the file's fingerprint."""
+        """Return a function that applies the loaded files, and option → its file's fingerprint."""
         raise NotImplementedError
 
     def opened(self, files: LoadedFiles) -> Opened:

@@ -212,7 +212,7 @@ class ColumnWords:
         return np.flatnonzero(np.isin(self.numbers, list(self.unknown)))
 
     def drawn(self, words: NDArray[np.uint64], *, by_type: bool = False) -> Ints:
-        """Draw a choice for each word, from random bits (n_lines,). If `by_type`, equal words of a line get the same."""
+        """Draw a choice for each word, from random bits (n_lines,); if `by_type`, one for equal words of a line."""
         from volt.kernels.word_types import choose
 
         out = np.empty(len(self.numbers), np.int32)

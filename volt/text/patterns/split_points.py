@@ -33,8 +33,8 @@ class SplitPoints:
     PARTS       the unit ends before the break
     CARRIES     the unit takes all clinging breaks that follow, and ends after these
     JOINS       the unit extends over clinging breaks to the next text and breaks
-    LASTS       a class of white space: the unit is safe if one break and text, or the end of the text, follows
-    DEPENDS     a class of white space: the words of the unit depend on the text after it
+    LASTS       white space: if one break and then text follow, or the text ends, the unit has the words it has alone
+    DEPENDS     white space: the words of the unit depend on the text after it
     """
 
     breaks: int  # bit b is set if units may begin with byte b
@@ -43,7 +43,7 @@ class SplitPoints:
     alone: bool  # whether each word of a unit would be one word if it were the whole text
 
     def with_ends_inside(self) -> SplitPoints:
-        """Return split points for texts with user tokens, before which splitting sees an end of the text."""
+        """Return split points for texts with user tokens: for the splits, the text ends before each of these."""
         from volt.kernels.pretokenize import CARRIES, DEPENDS, JOINS, LASTS
 
         kinds = self.kinds.copy()
@@ -147,7 +147,7 @@ class _Moves:
         return all(self._alike(np.array(sorted(met)), byte) for byte in free)
 
     def _lasts(self, number: int, free: list[int]) -> bool:
-        """Check that words end after this class in the same way before a break and text as before the end of the text."""
+        """Check that words after this class end before a break and text as they do at the end of the text."""
         if not self.is_one:
             return False
         rows = self.rows_after(number)

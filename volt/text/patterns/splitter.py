@@ -86,7 +86,7 @@ class Splitter:
 
     @property
     def is_linear(self) -> bool:
-        """Whether splitting provably takes linear time for every text. Raises ConfigError if the proof takes too long."""
+        """Whether splitting provably takes linear time. Raises ConfigError if the proof takes too long."""
         return all(map(is_linear, self.automata))
 
     def split(self, text: str) -> list[str]:
@@ -173,7 +173,7 @@ class WordCutter:
     ) -> WordCutter:
         """Return the cutter of a splitter. `matches_only` requires a single forward split.
 
-        It reads a "▁" as a space, unless `is_bytes`, or if it would drop a lone space.
+        It reads "▁" as a space, except if `is_bytes`, or if it would drop a lone space.
         """
         assert not matches_only or (len(splitter.splits) == 1 and not splitter.splits[0].from_end)
         output = cls(splitter, is_bytes, matches_only, reads_marks=False)
