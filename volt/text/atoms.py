@@ -62,7 +62,7 @@ def atom_code(atom: str, *, marker: Marker) -> int | None:
 
 
 def token_lengths(tokens: Sequence[str], *, marker: Marker) -> NDArray[np.int64]:
-    """Return (n_tokens,) the number of each token's characters without its marker; 1 if it has no others.
+    """Return (n_tokens,) how many characters each token has without its marker, but at least 1.
 
     Unless the marker is a suffix, no "▁" is counted.
     """

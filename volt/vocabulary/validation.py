@@ -44,7 +44,7 @@ def as_pairs(merges: Any, *, kind: type[VoltError] = VocabularyError) -> tuple[t
 
 
 def kinds_of(pieces: Sequence[str], special: SpecialTokens, others: Sequence[str]) -> tuple[Kind, ...]:
-    """Return the kind of each piece; "user" precedes a role. others: byte tokens and the lone "</w>", if any
+    """Return the kind of each piece; a user token with a role is "user". others: byte tokens and the token "</w>"
 
     >>> kinds_of(("a", "", "<url>"), SpecialTokens(user=("<url>",)), ())
     ('token', 'unused', 'user')

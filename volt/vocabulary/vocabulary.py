@@ -49,7 +49,7 @@ class Vocabulary:
         "steps"  its leftmost occurrence only, as in `tokenizers`; a later merge may make the parts of an earlier one
         "ranks"  like "steps", but any two neighbours that spell a merge's result, as in tiktoken and sentencepiece
     whole_words: whether a pre-token that equals a token is not split, as in tiktoken; tokens then need no merge
-    order: the piece of every id, "" for an unused id; if empty, special tokens, byte tokens, then `tokens`
+    order: the piece of every id, "" for an unused id; by default special tokens, byte tokens, then `tokens`
 
     Raises VocabularyError if a token repeats or is spelled like a special token, or if a token or a part of a merge is
     neither one character nor a merge's result.

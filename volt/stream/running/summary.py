@@ -1,6 +1,6 @@
 """`Summary`: statistics of a stream and its sources so far. `VirtualEpoch`: progress in a virtual epoch.
 
-A virtual epoch is a number of lines of a mixture of endless sources, about as many as read the largest source once;
+A virtual epoch is the number of lines of a mixture of endless sources that reads the largest source about once;
 `volt.stream.mixing.mixture` gives the equation.
 """
 

@@ -192,7 +192,7 @@ class Column:
         return [data[start : start + size].decode("utf-8", "surrogatepass") for start, size in spans]
 
     def replaced(self, indices: Chosen, values: Column) -> Column:
-        """Return the column with some values replaced. If either values are text, all become text.
+        """Return the column with some values replaced. If old or new values are text, all become text.
 
         indices: value indices, or a boolean mask
         values: a new value for each replaced value

@@ -75,7 +75,7 @@ def _places(text: bytes, wanted: bytes) -> Iterator[int]:
 
 @lru_cache(maxsize=256)
 def first_bytes(part: str, flags: int) -> bytes:
-    """Return the bytes that can begin, in UTF-8, a character matched by this part (character or class) of a pattern."""
+    """Return the first UTF-8 bytes of the characters that a part of a pattern, a character or class, matches."""
     is_plain = part.isascii() and "\\" not in part and not flags & re.IGNORECASE
     characters = _characters(128 if is_plain else sys.maxunicode + 1)
     result = np.array([ord(match) for match in re.findall(part, characters, flags)], np.int64)
@@ -197,7 +197,7 @@ class Bitext(Filter):
 
 @dataclass(frozen=True, slots=True)
 class Match(Filter):
-    """Keep lines with the same matches of a pattern on both sides, each equally often, such as the same URLs.
+    """Keep lines in which both sides contain the same matches of a pattern, equally often, such as the same URLs.
 
     One worker at a time searches lines that contain what every match contains, such as "http" or a digit.
     """

@@ -26,7 +26,7 @@ class Batch:
     r"""The lines of a block on their way through its transforms.
 
     columns: the fields that lines have been split into so far, in order from field 1.
-    rest: the text after these fields, still with tabs, missing in lines without more text; None if all lack it.
+    rest: the text after these fields, not yet split at tabs; missing in lines without any, None if no line has any.
     origins: (n_lines,) int64, the number of each line in its source; for joined lines, the first one's.
 
     >>> batch = Batch.of(["a\tb", "c"])
@@ -156,7 +156,7 @@ class Batch:
         lines: a new line for each old line
         """
         if len(lines) != len(self):
-            raise StreamError(f"{len(lines)} lines were made from {len(self)}; set their origins with take()")
+            raise StreamError(f"{len(lines)} lines were made from {len(self)}; first drop or repeat lines with take()")
         return Batch((), Column.of(lines), self.origins)
 
     def keep(self, wanted: Callable[[str], bool]) -> Batch:

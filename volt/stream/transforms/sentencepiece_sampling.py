@@ -52,7 +52,7 @@ class PieceFormat:
         self.bytes = [ids[f"<0x{byte:02X}>"] for byte in range(256 * byte_fallback)]
 
     def column(self, numbers: Ints, ends: Longs, form: Form) -> Column:
-        """Return lines of pieces or ids. Numbers below 0 are unknown characters; adjacent ones form one piece."""
+        """Return lines of pieces or ids. Numbers below 0 are unknown characters: bytes, or one piece if adjacent."""
         from volt.encode.batch_encoder import expanded
 
         n = len(self.starts) - 1

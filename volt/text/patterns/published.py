@@ -188,7 +188,7 @@ def cutter_of(name: str) -> WordCutter:
 
 @lru_cache(maxsize=64)
 def cutter_of_regex(pattern: str) -> WordCutter | None:
-    """Return a cutter that equals Rust's regex; None if VOLT's engine might differ from it, or take long."""
+    """Return a cutter into the matches of a Rust regex; None if VOLT's engine might match differently, or take long."""
     try:
         splitter = Splitter.of(Split(pattern))
         is_linear = splitter.is_linear
