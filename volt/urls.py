@@ -53,7 +53,7 @@ def foreign_scheme(path: str) -> str | None:
 
 
 def is_web(url: str) -> bool:
-    """Check whether a URL is http or https, so that "?" starts its query, and it cannot be written to.
+    """Check whether a URL is http or https. Such URLs are read-only, and their "?" starts a query.
 
     >>> is_web("https://host/a?key=5"), is_web("s3://bucket/a")
     (True, False)

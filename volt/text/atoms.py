@@ -62,9 +62,9 @@ def atom_code(atom: str, *, marker: Marker) -> int | None:
 
 
 def token_lengths(tokens: Sequence[str], *, marker: Marker) -> NDArray[np.int64]:
-    """Return how many characters each token has without its marker, at least 1, (n_tokens,).
+    """Return (n_tokens,) how many characters each token has without its marker, but at least 1.
 
-    Unless the marker is a suffix, every "▁" is a space, which is not counted.
+    Unless the marker is a suffix, no "▁" is counted.
     """
     import numpy as np
 

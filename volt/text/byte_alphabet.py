@@ -14,13 +14,13 @@ _BYTE_OF = {character: byte for byte, character in enumerate(ALPHABET)}
 
 
 def to_characters(data: bytes, *, keeps_line_ends: bool = False) -> str:
-    """Return bytes in GPT-2's alphabet of 256 characters. keeps_line_ends: whether line feeds stay"""
+    """Return bytes in GPT-2's alphabet of 256 characters. keeps_line_ends: leave line feeds as they are"""
     # five times as fast as a loop over 200,000 tokens
     return charmap_decode(data, "strict", _LINES if keeps_line_ends else _ALL)[0]
 
 
 def to_bytes(text: str) -> bytes:
-    r"""Return the bytes of a text in GPT-2's alphabet. A character outside the alphabet becomes its UTF-8."""
+    r"""Return the bytes of a text in GPT-2's alphabet. Characters outside the alphabet are encoded as UTF-8."""
     return b"".join(bytes([_BYTE_OF[character]]) if character in _BYTE_OF else character.encode() for character in text)
 
 
@@ -31,7 +31,7 @@ def readable(text: str) -> str:
 
 
 def whole_characters(token: bytes) -> str | None:
-    r"""Return a token without partial characters at its ends; None if the rest is not UTF-8.
+    r"""Return a token's text without the partial characters at its ends; None if the rest is not UTF-8.
 
     >>> whole_characters("é".encode()[1:] + b"a" + "中".encode()[:2]), whole_characters(b"\xc3a")
     ('a', None)

@@ -1,7 +1,7 @@
-"""Split a normalised line into pre-tokens, by a rule whose name vocabularies store; counting and encoding share it.
+"""Split a normalised line into pre-tokens, for counting and for encoding, by a rule whose name vocabularies store.
 
-Some rules drop the white space between words, and decoding joins words with one space. Others keep it (`keeps_spaces`):
-"▁" stands for a space inside pre-tokens. With `dummy_prefix`, each line starts with one more "▁", which decoding drops.
+Some rules drop the white space between words, and decoding joins words with one space. Other rules keep white space
+(`keeps_spaces`), with "▁" for each space. With `dummy_prefix`, each line starts with a "▁" that decoding drops.
 """
 
 from __future__ import annotations
@@ -98,9 +98,9 @@ class PreTokenizer:
     def of_pattern(cls, pattern: str, *, level: Level = "characters") -> PreTokenizer:
         """Return the pre-tokenizer that splits by a pattern. Its name contains the pattern.
 
-        pattern: a regular expression, or the name of a published one (see volt.text.patterns.published)
+        pattern: a regular expression, or a name of volt.text.patterns.published, such as "cl100k"
         level: what merging starts from, "characters" or "bytes"
-        Raises ConfigError if the pattern is neither a regular expression nor such a name, or is not supported.
+        Raises ConfigError if the pattern is neither, or is not supported.
 
         >>> PreTokenizer.of_pattern("cl100k").split("It's 12345")
         ['It', "'s", '▁', '123', '45']
@@ -152,7 +152,7 @@ class PreTokenizer:
         return self.name == "unicode" or self.name.startswith("metaspace")
 
     def dummy_of(self, text: str) -> str:
-        """Return the dummy "▁" that is put before a text; "" if it gets none.
+        """Return the "▁" that `dummy_prefix` puts before a text; "" if the text gets none.
 
         text: normalised
         """
@@ -161,7 +161,7 @@ class PreTokenizer:
 
     @property
     def isolates_users(self) -> bool:
-        """Whether user tokens are not words, as in CLIP, so that no end-of-word marker follows them."""
+        """Whether user tokens are not words themselves, as in CLIP, and so get no end-of-word marker."""
         return drops_rest(self.name)
 
     def extract(self, expr: pl.Expr, *, hidden: bool = True) -> pl.Expr:
@@ -223,7 +223,6 @@ def as_pretokenizer(value: str | PreTokenizer) -> PreTokenizer:
 
 @lru_cache(maxsize=64)  # a call takes half a millisecond
 def _keeps_lone_space(pattern: str) -> bool:
-    """Check whether the pattern matches " ". Raises ConfigError with the reason for an invalid regex."""
     from polars.exceptions import ComputeError
 
     try:

@@ -1,8 +1,7 @@
 """Special tokens: tokens with a role, control tokens, and user tokens, which are found in text and never split.
 
-Before a text is normalised and split, private characters (from U+10F000) replace user tokens. First, placeholders
-replace the private characters of the text itself, so that no text can forge a user token; pre-tokens get these
-characters back, each after a `MARK`.
+Before a text is normalised and split, private characters (from U+10F000) replace user tokens. To prevent forgery,
+placeholders first replace the text's own private characters. Pre-tokens get these characters back, each after a `MARK`.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class SpecialTokens:
     user: tokens found in text and never split, at most 4,093; they may also have roles
     control: further tokens with ids, never found in text, such as marks of the turns of a chat
 
-    Raises ConfigError if a token is empty, unprintable, repeated, too long (over 1,000 characters) or part of text.
+    Raises ConfigError if a token is empty, unprintable, repeated, over 1,000 characters, or like an ordinary token.
 
     >>> SpecialTokens(user=["<url>"]).all[4:], SpecialTokens("<|end|>", "<|end|>", "<|end|>", None).all
     (('<url>',), ('<|end|>',))
@@ -72,13 +71,13 @@ class SpecialTokens:
                 fault = "is empty, or contains white space or unprintable characters"
                 raise ConfigError(f"special token {quoted(token)} {fault}; {_HELP}")
             if token in BYTE_TOKENS or token.endswith(SUFFIX) or listed[token] > 1:
-                raise ConfigError(f"special token {quoted(token)} repeats, or could be a byte or word end; {_HELP}")
+                raise ConfigError(f"special token {quoted(token)} repeats, is a byte token, or ends in </w>; {_HELP}")
             if len(token) < 2 and token in self.roles.values():
                 raise ConfigError(f"special token {token!r} is one character, which may occur in text; {_HELP}")
 
     @property
     def roles(self) -> dict[Role, str]:
-        """Role → its token, without roles that have none.
+        """Role → its token, without roles that have no token.
 
         >>> SpecialTokens(None, "<s>", "<s>", None).roles
         {'bos': '<s>', 'eos': '<s>'}
@@ -96,7 +95,7 @@ class SpecialTokens:
 
     @property
     def has_four_roles(self) -> bool:
-        """Check whether unk, bos, eos and pad are four different tokens, and all other tokens are user tokens."""
+        """Whether unk, bos, eos and pad are four different tokens, and all other special tokens are user tokens."""
         return not self.control and len(self.roles) == 4 and len(self.all) == 4 + len(self.user)
 
     def hide(self, text: pl.Expr) -> pl.Expr:
@@ -162,7 +161,7 @@ _LEADS = ALPHABET[0xF4], ALPHABET[0xF3]  # the first byte of every placeholder, 
 
 @dataclass(frozen=True, slots=True)
 class Placeholders:
-    """The placeholders of texts: index of a text → (private character → its placeholder)."""
+    """Placeholders in several texts: index of a text → (private character → its placeholder), as code points."""
 
     of_text: Mapping[int, Mapping[int, int]]
 
@@ -172,7 +171,7 @@ class Placeholders:
         return [text.translate(self.of_text.get(place, {})) for place, text in enumerate(texts)]
 
     def restored(self, words: Sequence[Sequence[str]], *, is_bytes: bool = False) -> list[list[str]]:
-        """Return each text's pre-tokens with its private characters restored. is_bytes: in GPT-2's alphabet"""
+        """Return each text's pre-tokens with its private characters. is_bytes: pre-tokens are in GPT-2's alphabet"""
         result = list(map(list, words))
         for place, others in self.of_text.items():
             pairs = ((code, other) for code, other in others.items() if other != _NONE_LEFT)

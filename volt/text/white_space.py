@@ -22,7 +22,7 @@ def bits_of(numbers: Iterable[int]) -> int:
 
 
 def ranges(characters: str) -> str:
-    """Return sorted characters, none with a meaning in a regex, as the inside of a class [...].
+    """Return sorted characters as the inside of a class [...]; none may need an escape there.
 
     >>> ranges("acdefxy")
     'ac-fxy'

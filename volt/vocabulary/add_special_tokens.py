@@ -1,4 +1,4 @@
-"""Add special tokens to a vocabulary that its publisher names, but its file does not.
+"""Add to a vocabulary the special tokens that its file does not name, although its publisher does.
 
 >>> none = SpecialTokens(None, None, None, None)
 >>> result = with_special(Vocabulary((("l", "o"),), ("l", "o", "lo"), special=none), {"<end>": 4}, eos="<end>")
@@ -94,7 +94,7 @@ def _special(old: SpecialTokens, users: Iterable[str], roles: Mapping[Role, str]
 
 
 def _numbered(old: Vocabulary, requested: Mapping[str, int | None], pieces: Iterable[str]) -> Iterator[str]:
-    """Yield the pieces by id: old pieces at their ids, new ones at requested ids, new ones without a request last."""
+    """Yield the pieces by id: old ones at their ids, new ones at their requested ids, all others at the end."""
     placed = dict[int, str]()
     for token, number in requested.items():
         if number is None or number == old.ids.get(token):
@@ -143,7 +143,7 @@ def named(vocabulary: Vocabulary, *, special: Iterable[str] | Ids = (), **roles:
 
 
 def control_notes(vocabulary: Vocabulary) -> list[str]:
-    """Return the note on control tokens, which no merge makes, if there are any."""
+    """Return a list with the note on control tokens; empty if there are none."""
     control = [token for token, kind in zip(vocabulary.pieces, vocabulary.kinds, strict=True) if kind == "control"]
     number = counted(len(control), "token")
     return [f"{number} that no merge makes: kept as control tokens, such as {name!r}." for name in control[:1]]

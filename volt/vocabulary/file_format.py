@@ -1,4 +1,4 @@
-"""A vocabulary ⇄ its file: JSON, version first, one token or merge a line, so that errors can name the line.
+"""A vocabulary ⇄ its file: JSON, version first, each token and merge on its own line, which errors can name.
 
     {"volt": 1,
     "fingerprint": "…",
@@ -101,20 +101,20 @@ class VocabularyFile:
         return self.data[name]
 
     def rows(self, name: str, *kinds: type) -> list[list[Any]]:
-        """Return a list's rows, after checking that each is one value of each type, without an empty string."""
+        """Return a list's rows, after `check_row` for each."""
         for index in range(len(self.value(name, list))):
             self.check_row(name, index, *kinds)
         return list(self.data[name])
 
     def check_row(self, name: str, index: int, *kinds: type) -> None:
-        """Raise VocabularyError, with its line, if a row is not one value of each type, or has an empty string."""
+        """Raise VocabularyError, with the line, if a row's values are not of these types, or a string is empty."""
         row = self.data[name][index]
         if not (isinstance(row, list) and [type(value) for value in row] == list(kinds) and "" not in row):
             shape = ", ".join(kind.__name__ for kind in kinds)
             raise VocabularyError(f"{self.where(name, index)}: found {shown(_json(row))} instead of [{shape}]; fix it")
 
     def where(self, name: str, index: int | None = None) -> str:
-        """Return path:line of an entry, or of a row of a list, if `dump` could have written it; else path and row."""
+        """Return path:line of an entry or a list's row; only path and row if the file is not in the form of `dump`."""
         if result := re.search(f'^[{{ ]*"{re.escape(name)}"', self.text, re.MULTILINE):
             number = self.text.count("\n", 0, result.start()) + 1
             return f"{shown_path(self.path)}:{number if index is None else number + 1 + index}"
@@ -131,7 +131,7 @@ def parsed_json(path: Path, text: str) -> Any:
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object. Raises ValueError if a key occurs twice, because JSON readers differ in which they use."""
+    """Return a JSON object. Raises ValueError if a key repeats: readers differ in which value they use."""
     result = dict(pairs)
     if len(result) < len(pairs):
         keys = Counter(key for key, _ in pairs)

@@ -44,7 +44,7 @@ def as_pairs(merges: Any, *, kind: type[VoltError] = VocabularyError) -> tuple[t
 
 
 def kinds_of(pieces: Sequence[str], special: SpecialTokens, others: Sequence[str]) -> tuple[Kind, ...]:
-    """Return the kind of each piece; a user token with a role is "user". others: byte tokens and the lone "</w>"
+    """Return the kind of each piece; a user token with a role is "user". others: byte tokens and the token "</w>"
 
     >>> kinds_of(("a", "", "<url>"), SpecialTokens(user=("<url>",)), ())
     ('token', 'unused', 'user')
@@ -58,7 +58,7 @@ def kinds_of(pieces: Sequence[str], special: SpecialTokens, others: Sequence[str
 
 
 def order_faults(order: Sequence[str], reserved: Sequence[str], tokens: Sequence[str]) -> Iterator[Fault]:
-    """Yield the faults of an order of pieces. reserved: special and byte tokens;  tokens: the other pieces, by id"""
+    """Yield the faults of an order of pieces. reserved: special and byte tokens;  tokens: all others, by id"""
     known, places = {*reserved, *tokens}, dict[str, int]()
     pieces, kept = [*filter(None, order)], set(tokens)
     is_complete = len(pieces) == len(known) and known == {*pieces} and len(order) <= MOST_IDS

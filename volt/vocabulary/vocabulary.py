@@ -1,6 +1,6 @@
 """`Vocabulary`: ordered merges, tokens with ids, special tokens, and how text becomes words.
 
-An atom is a token that no merge makes. Scaffolding means intermediate tokens that merges make but the vocabulary lacks.
+An atom is a token that no merge makes. Scaffolding is the results of merges that are not tokens of the vocabulary.
 
 >>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>"))
 >>> vocabulary.scaffolding, vocabulary.size, vocabulary.ids["low</w>"]
@@ -41,18 +41,18 @@ class Vocabulary:
     tokens: the tokens in the order of their ids
     counts: each token's count in the training corpus; may be empty
     marker, normalizer, pretokenizer: how text becomes words, and words become atoms
-    special: the tokens with roles, and the user's own
+    special: tokens with roles, user tokens and control tokens
     byte_fallback: whether an unknown character becomes byte tokens, one for each byte of its UTF-8
     provenance: how the vocabulary was made, as JSON data
     merging: which neighbours join next
-        "pairs"  all occurrences of the merge of lowest rank, from left to right, as in subword-nmt
-        "steps"  only its leftmost occurrence, as in `tokenizers`; a later merge may make the parts of an earlier one
+        "pairs"  the pair of lowest rank, wherever it occurs, from left to right, as in subword-nmt
+        "steps"  its leftmost occurrence only, as in `tokenizers`; a later merge may make the parts of an earlier one
         "ranks"  like "steps", but any two neighbours that spell a merge's result, as in tiktoken and sentencepiece
-    whole_words: whether a pre-token that is a token is taken whole, as in tiktoken; then tokens need no merge
-    order: the pieces by id, "" for an unused id; if empty, ids number special tokens, byte tokens, then `tokens`
+    whole_words: whether a pre-token that equals a token is not split, as in tiktoken; tokens then need no merge
+    order: the piece of every id, "" for an unused id; by default special tokens, byte tokens, then `tokens`
 
-    Raises VocabularyError if a token repeats, is spelled like a special token or, like a part of a merge, is neither an
-    atom nor a merge's result.
+    Raises VocabularyError if a token repeats or is spelled like a special token, or if a token or a part of a merge is
+    neither one character nor a merge's result.
 
     >>> vocabulary = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo"), normalizer="nfc")
     >>> vocabulary, len(vocabulary), "lo" in vocabulary, vocabulary.id_of("lo"), vocabulary.id_of("low")
@@ -149,7 +149,7 @@ class Vocabulary:
 
     @cached_property
     def _spelling(self) -> tuple[str, ...]:
-        """Byte tokens, and the lone marker that ends a word after them or after a user token."""
+        """Byte tokens, and the marker as a token, which ends a word after a byte or user token."""
         users = bool(self.special.user) and not self.pretokenizer.isolates_users
         lone_marker = (SUFFIX,) * (self.marker == "suffix" and (users or self.byte_fallback))
         return BYTE_TOKENS * self.byte_fallback + lone_marker
@@ -194,7 +194,7 @@ class Vocabulary:
 
     @cached_property
     def unmade(self) -> tuple[str, ...]:
-        """The tokens that are neither atoms nor made by a merge; only `whole_words` allows them."""
+        """The tokens of several characters that no merge makes; only `whole_words` allows them."""
         known = {*self.made, *self.atoms}
         return tuple(token for token in self.tokens if token not in known)
 
@@ -207,7 +207,7 @@ class Vocabulary:
     def closed(self, *, order: Literal["ids", "merges"] = "ids") -> Vocabulary:
         """Return the vocabulary with its scaffolding as tokens of count 0, so that encoding splits nothing back.
 
-        order: "ids" appends scaffolding and keeps all ids; "merges" puts merges' results last, by rank, as in tiktoken
+        order: "ids" keeps all ids, scaffolding last; "merges" puts the results of merges last, by rank, as in tiktoken
 
         Raises VocabularyError if scaffolding is spelled like a special token.
 

@@ -104,7 +104,7 @@ def test_faults_name_the_first_line() -> None:
             LineFault(reasons)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"did you mean Column.of\(\[value\]\)"):
         Column.of("low")
-    with pytest.raises(StreamError, match=r"1 lines were made from 2; set their origins with take\(\)"):
+    with pytest.raises(StreamError, match=r"1 lines were made from 2; first drop or repeat lines with take\(\)"):
         Batch.of(["a", "b"]).with_lines(["a"])
 
 

@@ -1,4 +1,4 @@
-"""`StreamBatch`: the next lines of several buffers, mixed, as columns."""
+"""`StreamBatch`: consecutive lines of a stream as columns, taken in turn from the buffers of its sources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from volt.stream.transforms.line_batch import Batch, together
 class StreamBatch:
     """Consecutive lines of a stream, as columns.
 
-    lines: the columns; `lines.origins` are the numbers of the lines in their sources.
+    lines: the columns; `lines.origins` has the number of each line in its source.
     first: the first line's number in the stream, from 0.
     sources: (n_lines,) int64, the number of each line's source.
     epochs: (n_lines,) int64, the epoch of each line in its source.

@@ -1,7 +1,7 @@
 """`Summary`: statistics of a stream and its sources so far. `VirtualEpoch`: progress in a virtual epoch.
 
-A virtual epoch is V lines of a mixture of endless sources, about enough to read the largest source once;
-`volt.stream.mixing.mixture` defines V.
+A virtual epoch is the number of lines of a mixture of endless sources that reads the largest source about once;
+`volt.stream.mixing.mixture` gives the equation.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ class Summary:
     """The statistics of a stream.
 
     n: lines delivered, over all runs.
-    n_lines, seconds: lines delivered and time spent since the stream was opened or restored.
-    n_read, n_faults: lines read from the sources, and unfit lines.
+    n_lines, seconds: lines delivered since the stream was opened or restored, and the time that this took.
+    n_read: lines read from the sources.
+    n_faults: unfit lines among these.
     reasons: kind of fault → number of unfit lines.
-    fields: number of fields → number of such lines among the first 256 of each block.
+    fields: k → lines with k fields among the first 256 lines of each block.
     sources: source name → its statistics.
     left_out: unreadable files, which were skipped.
     epoch_lines: lines of a virtual epoch; see `Stream.epoch_lines`.
@@ -76,7 +77,7 @@ class Summary:
 
 
 def epochs_read(source: OpenSource, cursor: Cursor, opening: Opening | None) -> float:
-    """Return the number of passes over a source. opening: the block of its last line, if known"""
+    """Return how often a source was read, as a fraction. opening: the block that contains its last line, if known"""
     part = opening.part if opening else BlockRange(cursor.epoch, cursor.start or 0, source.block_lines)
     low, high = rows_of(cursor.chunk, n_lines=part.n_lines, most=most_of(source, part))
     inside = cursor.inside / opening.size * (high - low) if opening and opening.size else 0.0
@@ -144,7 +145,7 @@ def mixed_by_size(sources: Sequence[OpenSource], mix: Sampling) -> tuple[OpenSou
 
 
 def epoch_lines(sources: Sequence[OpenSource]) -> int | None:
-    """Return the number of lines in a virtual epoch; None if weights change, or if one of several sources ends."""
+    """Return the number of lines in a virtual epoch; None if weights change, or a source among several ends."""
     if len(sources) == 1:
         return sources[0].n_lines
     weights = [opened.source.weight for opened in sources if opened.source.epochs is None]

@@ -1,7 +1,7 @@
 """`Translation`: a task's transforms at translation time: text → input of the system, output of the system → text.
 
 input     the task's transforms on field 1, made deterministic: no noise, no filters, the best segmentation
-output    the inverses of the transforms on the target side, the last transform's first
+output    the inverses of the transforms on the target side, in reverse order
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Place = Callable[[int], str]  # index of a line → its place, for errors
 
 
 class Translation:
-    """A task's steps before and after a translation system; each input line gives one output line.
+    """The steps that a task applies before and after a translation system. Each input line gives one output line.
 
     config: the path of a configuration; the files of its transforms must exist
     task: the name of a task, of any split
@@ -91,7 +91,7 @@ class Translation:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that the configuration names, including unread corpora."""
+        """The files that the configuration names, including corpora, which are not read."""
         return tuple(path for named in self._named for path in (*files_at([named]), *map(str, files_read(named))))
 
     def input(self, lines: Sequence[str]) -> list[str]:
@@ -132,7 +132,8 @@ class _Passage:
     """Steps that turn each line into one line.
 
     place: the seed, source and epoch from which random numbers are derived.
-    side: the number of the field with the text; has_both: lines have two sides, one of which is empty.
+    side: the number of the field that contains the text.
+    has_both: lines have two sides; the other side is empty.
     """
 
     steps: tuple[Transform, ...]
@@ -153,7 +154,6 @@ class _Passage:
                 yield from self._translated(column, block.place, first=block.first_line - 1)
 
     def makes_a_target(self) -> bool:
-        """Check whether the steps add a second field to an empty line."""
         try:
             done = self._transformed(Batch((Column.of([""]),), None, np.zeros(1, np.int64)))
         except Exception:  # translating the first line raises it again
@@ -211,7 +211,7 @@ def _check_origins(before: Batch, done: object) -> None:
         raise StreamError(f"returns a {type(done).__name__}, not a Batch")
     if len(done) != len(before) or not np.array_equal(done.origins, before.origins):
         message = "drops the line" if len(done) < len(before) else "returns more lines, or other lines"
-        raise StreamError(f"{message}; translation needs one output line per line; fix the step, or name another task")
+        raise StreamError(f"{message}; each input line needs one output line; fix the step, or name another task")
 
 
 def _check_lines(lines: list[str]) -> None:

@@ -1,10 +1,10 @@
 """Read and write the manifest of a task's shards, which lists the shards and the inputs that they were made from.
 
     FOLDER/TASK/00000.src.zst   lines of one side of a shard; line i of .tgt belongs to line i of .src
-    FOLDER/TASK/words.src.tsv   word, tab, count: the words of all lines of a side
-    FOLDER/TASK/manifest.json   written last; without it the shards are not finished
+    FOLDER/TASK/words.src.tsv   `word<TAB>count` for each word of one side, over all shards
+    FOLDER/TASK/manifest.json   written last: if it is missing, the shards are unfinished
 
-Shards are stale if one of their inputs has changed, but not if it was deleted.
+If an input has changed, the shards are stale; if it was deleted, they remain valid.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class WrittenShard:
 
 @dataclass(frozen=True, slots=True)
 class ShardSettings:
-    """The requested form of shards. order: "kept" preserves the inputs' order, "mixed" spreads each input evenly."""
+    """The requested form of shards. order: "kept" preserves the inputs' order, "mixed" mixes their lines evenly."""
 
     n_shards: int
     compress: Compression
@@ -81,7 +81,7 @@ class Manifest:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The fields' names, for the `names` of a `Source`; () if there is one side."""
+        """The `names` of a `Source` that reads the shards: the sides, or () if there is only one."""
         return names_of(self.sides)
 
     @property
@@ -90,7 +90,7 @@ class Manifest:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files of all shards, grouped by shard, for the `paths` of a `Source`."""
+        """The `paths` of a `Source` that reads the shards: the files of all shards, grouped by shard."""
         return tuple(str(self.folder / file.name) for shard in self.shards for file in shard.files)
 
     @property
@@ -104,17 +104,17 @@ class Manifest:
 
     @property
     def n_bad_lines(self) -> int:
-        """Lines that are not UTF-8, of all sides."""
+        """The number of lines that are not UTF-8, summed over the sides."""
         return sum(sum(shard.n_bad_lines) for shard in self.shards)
 
     @property
     def first_bad(self) -> str:
-        """The first line of the inputs that is not UTF-8, as file:line; empty if all lines are."""
+        """The first line of the inputs that is not UTF-8, as file:line; "" if all are UTF-8."""
         return self._first("first_bad")
 
     @property
     def first_tab(self) -> str:
-        """The first line of the inputs that contains a tab, as file:line; empty if none does."""
+        """The first line of the inputs that contains a tab, as file:line; "" if there are no tabs."""
         return self._first("first_tab")
 
     def _first(self, what: str) -> str:
@@ -128,12 +128,12 @@ class Manifest:
 
 
 def shard_name(number: int, side: str, compress: Compression) -> str:
-    """Return the name of a side of a shard, such as 00007.src.zst."""
+    """Return the name of a file with one side of a shard, such as 00007.src.zst."""
     return f"{number:05d}.{side}{SUFFIXES[compress]}"
 
 
 def task_folder(folder: str | Path, task: Task) -> Path:
-    """Return the folder of a task's shards; a task that shares inputs uses the folder of their owner."""
+    """Return the folder of a task's shards; a task that shares the inputs of another uses its folder."""
     name = task.shares or task.name
     if not name or name.startswith(".") or any(not letter.isprintable() or letter in "/\\" for letter in name):
         raise ConfigError(f"task {quoted(name)}: cannot be the name of a folder; use letters, digits, - and _")
@@ -189,7 +189,7 @@ def store_record(path: Path, record: Record) -> None:
 
 
 def stored(kind: type[T], path: Path, **more: object) -> T | None:
-    """Rebuild an object from a file's record and the fields `more`; None if the file is missing or damaged."""
+    """Return an object with a file's record and `more` as its fields; None if the file is missing or damaged."""
     try:
         return _load(kind, path, **more)
     except _BAD_RECORD:
@@ -226,7 +226,7 @@ def _damage(manifest: Manifest) -> Iterator[str]:
 
 
 def _difference(manifest: Manifest, task: Task) -> Iterator[str]:
-    """Yield how the shards differ from the shards that the task now asks for. Deleted inputs are not checked."""
+    """Yield how the shards differ from what the task now asks for. Deleted inputs are not checked."""
     if manifest.sides != task.sides:
         yield f"they have {' and '.join(manifest.sides)}, but task {task.name!r} is of type {task.kind}"
     requested = min(task.n_shards or len(manifest.shards), manifest.n_lines)

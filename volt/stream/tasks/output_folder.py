@@ -1,12 +1,12 @@
-"""A task's folder while its shards are written: its lock, the leftovers of an earlier run, and the word counts.
+"""A task's folder while its shards are written: the lock, and what a stopped run has finished.
 
     .lock                          held by the process that writes
-    .progress/plan.json            the settings and inputs of the shards below
-    .progress/00000.src.zst        a side of shard 0, until all shards are finished
-    .progress/00000.json           shard 0 is finished: its lines, and the digests of its files
-    .progress/00000.src.words      the word counts of that side
+    .progress/plan.json            the settings and inputs of the new shards
+    .progress/00000.src.zst        the source side of shard 0; moved up when all shards are finished
+    .progress/00000.json           written when shard 0 is finished: its number of lines, and its files' digests
+    .progress/00000.src.words      the word counts of the source side
 
-Earlier shards stay until all new files are complete; the manifest is written last. Another run resumes a stopped run.
+Earlier shards stay until all new files are complete; the manifest is written last. A stopped run can be continued.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class ShardInputs:
 
     @property
     def signature(self) -> tuple[object, ...]:
-        """The values that the bytes of the shards depend on: texts, not paths."""
+        """Everything that determines the bytes of the shards: the inputs' texts, not their paths."""
         texts = tuple((read.name, tuple((file.side, file.digest) for file in read.files)) for read in self.inputs)
         return self.task, self.layout, texts
 
@@ -98,7 +98,7 @@ class TaskFolder:
         return self.progress / f"{number:05d}.json"
 
     def files_read(self) -> dict[tuple[str, str], InputFile]:
-        """Return (side, path) → the record of an earlier run, for files that have not changed since."""
+        """Return (side, path) → what an earlier run recorded of the input file, if it has not changed since."""
         earlier = stored_manifest(self.folder) or self._plan()
         files = [file for read in earlier.inputs for file in read.files] if earlier else []
         return {(file.side, file.path): file for file in files if mark_of(file.path) == file.stamp}
@@ -127,7 +127,7 @@ class TaskFolder:
         return retained
 
     def note(self, number: int, shard: WrittenShard, tables: Iterable[CountedPart]) -> None:
-        """Store the words of a finished shard, a table for each side, and then the shard's record."""
+        """Store the word counts of a finished shard (one table for each side), and then its record."""
         words = list[WrittenFile]()
         for side, part in zip(self.sides, tables, strict=True):
             buffer = BytesIO()
@@ -158,9 +158,10 @@ class TaskFolder:
 
     @contextmanager
     def held(self, read: Iterable[str]) -> Iterator[None]:
-        """Lock the folder. It is created if missing, and removed if nothing was written.
+        """Lock the folder, which is created if missing, and removed again if it remains empty.
 
-        read: the input files. Raises ConfigError if one is in the folder.
+        read: the input files
+        Raises ConfigError if an input file is in the folder.
         Raises StreamError if another process has the lock, OutputError if the folder contains other files or cannot be
         created.
         """
@@ -187,7 +188,7 @@ class TaskFolder:
 
     @contextmanager
     def explaining_errors(self) -> Iterator[None]:
-        """Add to a write error how to continue, and that earlier shards are unchanged."""
+        """Extend the message of a write error: earlier shards are unchanged, and how to continue."""
         try:
             yield
         except OutputError as error:
@@ -218,7 +219,6 @@ def _remove_all_but(names: set[str], folder: Path) -> None:
 
 
 def _refuse_inputs(folder: Path, read: Iterable[str]) -> None:
-    """Raise ConfigError if an input file lies in the folder, even if links lead there."""
     place = os.path.join(os.path.realpath(folder), "")
     for path in (path for path in read if not url_of(path)):
         in_real_folder = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
@@ -238,7 +238,7 @@ def _refuse_others(folder: Path) -> None:
 
 
 def _is_ours(path: Path) -> bool:
-    """Check whether this module may have written a file or folder; it never creates links."""
+    """Check whether this module may have written a file or folder. It writes no links."""
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:  # another process has just removed it

@@ -1,10 +1,10 @@
-r"""Tasks → folders of shards that each contain an even share of all inputs, with the words of each side counted.
+r"""Tasks → folders of shards, each with an even share of every input; and the word counts of each side.
 
     inputs → examined: lines, digests → plan: the number of lines of each input in each shard
            → read again, in order → chunks: mixed, compressed, words counted in threads → shards, one after the other
 
-Line j of the concatenated inputs adds 1 to the quota of shard j mod S, so each of the S shards gets N/S of all N lines,
-and n_i/S of the n_i lines of input i, within one line. In a shard, line k of the c_i lines of input i has the sort key
+N lines, n_i of them in input i, become S shards of N/S lines, n_i/S of them from input i, within one line: line j of
+the concatenated inputs counts for shard j mod S. In a shard, line k of the c_i lines of input i has the sort key
 (k + ½)/c_i.
 Each chunk is compressed by itself, so the bytes do not depend on the number of threads.
 """
@@ -61,17 +61,17 @@ Longs = NDArray[np.int64]
 
 
 def number_of_shards(n_lines: int, *, requested: int | None, lines: int) -> int:
-    """Return the number of shards: `requested`, or one for every `lines` lines; at most `n_lines`."""
+    """Return the number of shards: `requested`, or one for every `lines` lines; never more than `n_lines`."""
     return min(n_lines, requested or -(-n_lines // lines))
 
 
 def dealt(sizes: Sequence[int] | Longs, n_shards: int) -> Longs:
-    """Return (n_shards, n_inputs) the lines of each input in each shard, dealt evenly."""
+    """Deal the lines of inputs evenly to shards. Return (n_shards, n_inputs), numbers of lines."""
     return np.diff((np.cumsum([0, *sizes]) + n_shards - 1 - np.arange(n_shards)[:, None]) // n_shards, axis=1)
 
 
 def in_a_row(sizes: Sequence[int] | Longs, n_parts: int) -> Longs:
-    """Lay inputs end to end and split them evenly. Return (n_parts, n_inputs) the lines of each input in each part."""
+    """Lay inputs end to end and split them into equal parts. Return (n_parts, n_inputs), numbers of lines."""
     bounds = np.cumsum([0, *sizes])
     cuts = bounds[-1] * np.arange(n_parts + 1) // n_parts
     places: Longs = np.clip(bounds, cuts[:-1, None], cuts[1:, None])
@@ -79,7 +79,9 @@ def in_a_row(sizes: Sequence[int] | Longs, n_parts: int) -> Longs:
 
 
 def mixed_chunks(counts: Longs, n_chunks: int) -> Longs:
-    """Return (n_chunks, n_inputs) each input's lines in each chunk. counts: (n_inputs,) each input's lines in the shard
+    """Spread a shard's inputs evenly over its chunks. Return (n_chunks, n_inputs), numbers of lines.
+
+    counts: (n_inputs,) the number of lines of each input in the shard
 
     >>> mixed_chunks(np.array([4, 1]), 2).tolist()
     [[2, 0], [2, 1]]
@@ -88,9 +90,11 @@ def mixed_chunks(counts: Longs, n_chunks: int) -> Longs:
 
 
 def mixed_order(first: Longs, n_lines: Longs, counts: Longs) -> Longs:
-    """Return the order of the lines of a chunk, as indices of its inputs laid end to end.
+    """Return the mixed order of a chunk's lines, as indices into its inputs laid end to end.
 
-    first, n_lines, counts: (n_inputs,) each input's first line and lines in the chunk, and its lines in the shard
+    first: (n_inputs,) the number in the shard of each input's first line in the chunk
+    n_lines: (n_inputs,) the number of lines of each input in the chunk
+    counts: (n_inputs,) the number of lines of each input in the shard
     """
     inputs = zip(first, n_lines, counts, strict=True)
     places = [(2 * np.arange(at, at + n) + 1) / (2 * max(1, of)) for at, n, of in inputs]
@@ -102,7 +106,11 @@ _LEVEL = 3  # of zstd and gzip
 
 @dataclass(frozen=True, slots=True)
 class ShardPlan:
-    """The shards to write for a task; counts: (n_shards, n_inputs) lines; chunk_lines: approximate lines of a chunk."""
+    """The shards to write for a task.
+
+    counts: (n_shards, n_inputs) the number of lines of each input in each shard
+    chunk_lines: the approximate number of lines of a chunk
+    """
 
     task: Task
     inputs: tuple[ReadInput, ...]
@@ -116,7 +124,7 @@ class ShardPlan:
 
 
 class ShardChunk(NamedTuple):
-    """Consecutive lines of a shard: for each side the lines of each input, and their order in the shard."""
+    """Consecutive lines of a shard: `sides` has each side's lines by input; `order` is their new order, if any."""
 
     shard: int
     is_first: bool
@@ -135,7 +143,7 @@ class Packed(NamedTuple):
 
 
 def chunks_of(plan: ShardPlan, *, without: Container[int] = (), ahead: bool = False) -> Iterator[ShardChunk]:
-    """Yield the chunks of all shards except `without`, in the order of writing; `ahead` reads files in threads."""
+    """Yield the chunks of all shards except `without`, in order. If `ahead`, threads read the files in advance."""
     n_open = len(plan.inputs) * len(plan.task.sides)
     readers = [
         [LineReader([file.path for file in files], n_open=n_open, ahead=ahead) for files in read.sides]
@@ -210,20 +218,20 @@ def shard(
     max_line: int | None = MAX_LINE,
     progress: Progress | None = None,
 ) -> tuple[Manifest, ...]:
-    """Write the shards of tasks, each task's into a folder with its name. Up-to-date shards are not rewritten.
+    """Write the shards of each task into a folder with the task's name. Up-to-date shards are not rewritten.
 
-    tasks: the result of `volt.stream.config.configuration.load_config`, or tasks; a task that shares inputs has no
-        shards of its own
+    tasks: tasks, or the result of `volt.stream.config.configuration.load_config`; a task that shares the inputs of
+        another has no shards of its own
     folder: the folder that contains the tasks' folders
-    lines: the approximate number of lines of a shard, for tasks without a number of shards
+    lines: the approximate number of lines of a shard, for tasks that do not set their number of shards
     compress: "zstd", "gz" or "none"
     names: the names of tasks to write; all by default
-    workers: the number of threads, which does not change the shards; one for each core by default
+    workers: the number of threads, by default one for each core; it does not change the shards
     max_line: the maximum number of bytes of a line; None for no limit
     progress: called with the step ("count lines" or "shard"), the lines done, and the total number of lines if known
 
     Words are counted only in lines that are UTF-8. Lines of "valid" tasks keep their order; lines of other tasks are
-    mixed. After a killed run, the next one continues after the last finished shard.
+    mixed. If a run is killed, the next one continues after the last finished shard.
     Raises ConfigError, StreamError or CorpusError for invalid tasks and inputs, OutputError if shards cannot be
     written.
 
@@ -255,8 +263,6 @@ def shard(
 
 
 class _Tally:
-    """Counts lines from any thread, and reports progress."""
-
     def __init__(self, step: str, total: int | None, progress: Progress | None) -> None:
         self._step, self._total, self._progress = step, total, arguments.function(progress, "progress")
         self._done, self._lock = 0, Lock()
@@ -289,7 +295,6 @@ def _read(
     task: Task, inputs: list[tuple[tuple[str, ...], ...]], work: TaskFolder, n_threads: int, max_line: int | None,
     tally: _Tally,
 ) -> tuple[ReadInput, ...]:  # fmt: skip
-    """Read a task's inputs to their ends, unless an earlier run has read them. Raises VoltError if one is invalid."""
     known = work.files_read()
 
     def read(place: tuple[str, str]) -> InputFile:

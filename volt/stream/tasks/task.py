@@ -1,4 +1,4 @@
-r"""A task: inputs with the same transforms; and how to read their lines.
+r"""Tasks, which apply the same transforms to several inputs, and the reading of their lines.
 
 Only "\n" ends a line. A byte order mark at the start of a file is dropped; other bytes are preserved. A last line
 without a line end gets one.
@@ -70,12 +70,12 @@ class Task:
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """The sides of its files: src and tgt, or mono."""
+        """The sides of the task's files: src and tgt, or mono."""
         return SIDES[self.kind]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The fields' names, for the `names` of a `Source`; () if there is one side."""
+        """The `names` of a `Source` that reads the task: its sides, or () if there is only one."""
         return names_of(self.sides)
 
 
@@ -92,7 +92,8 @@ class InputFile:
 
     size, modified: bytes on disk, and modification time
     digest, n_lines, n_bytes: digest, lines and bytes of the decompressed text
-    first_bad, first_tab: the number of its first line that is not UTF-8, or contains a tab; 0 if there is none
+    first_bad: the number of the first line that is not UTF-8; 0 if all lines are UTF-8
+    first_tab: the number of the first line that contains a tab; 0 if there are no tabs
     """
 
     side: str
@@ -174,7 +175,7 @@ def check_unchanged(path: str, stamp: Stamp) -> None:
 
 
 def check_input(task: Task, read: ReadInput) -> None:
-    """Raise StreamError if an input has no line, or its sides have different numbers of lines."""
+    """Raise StreamError if an input has no line, or if its sides have different numbers of lines."""
     where = f"task {task.name!r}, input {read.name!r}"
     for files in zip(*read.sides, strict=True):
         for file in files[1:]:
@@ -187,7 +188,11 @@ def check_input(task: Task, read: ReadInput) -> None:
 
 
 class LineReader:
-    """Reads lines of files that `look_at` has checked; `n_open` readers share memory; `ahead` uses a thread."""
+    """Reads lines of files that `look_at` has checked.
+
+    n_open: the number of readers that share the memory for blocks
+    ahead: whether a thread reads blocks in advance
+    """
 
     def __init__(self, paths: Sequence[str], *, n_open: int = 1, ahead: bool = False) -> None:
         size = max(1 << 16, min(_BLOCK, _ALL_BLOCKS // n_open))

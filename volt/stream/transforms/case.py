@@ -1,7 +1,7 @@
 """Change the case of fields, with the same results as Python's str methods.
 
-ASCII, and characters whose other case has as many bytes     a compiled loop; the str methods make its tables
-a value with any other character ("ß", a final "Σ", …)       the str method, once for all such values joined
+ASCII, and characters whose other case has as many bytes     a compiled loop, with tables made by the str methods
+values with any other character ("ß", a final "Σ", …)        the str method, called once on all such values
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ class _Tables(NamedTuple):
     """The tables of one case for `change_case`.
 
     letter: the first ASCII letter that changes; 0 if the change depends on the preceding character
-    inner, first: (65,536,) uint16, new code points inside a word and at its start; 0 if only the str method knows
-    opens: (65,536,) uint8, characters after which a word may start
+    inner, first: (65,536,) uint16, each code point's new one inside a word and at its start; 0 if the loop cannot tell
+    opens: (65,536,) uint8, 1 for characters after which a word may start
     """
 
     letter: int

@@ -117,7 +117,7 @@ class Choice(ConfiguredTransform):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _VariantRng(LineRng):
-    """The random numbers of steps inside a choice. Here, origins are indices of `lines`."""
+    """The random numbers of steps inside a choice. Its `origins` are indices of `lines`, the bits of each line."""
 
     lines: NDArray[np.uint64]
 

@@ -34,7 +34,7 @@ class Column:
     data: (n_bytes,) uint8, UTF-8 text, or (n_ids,) int32, ids
     starts: (n,) int64
     sizes: (n,) int64; −1 for a missing value
-    memo: name → a measurement of each value, (n,) int64; `take` retains measurements
+    memo: name → a cached measurement of each value, (n,) int64
 
     >>> column = Column.of(["a house", None, "ein Haus"])
     >>> column.take([2, 0]).strings(), column.sizes.tolist()
@@ -144,14 +144,14 @@ class Column:
         return Column(out, ends - np.maximum(sizes, 0), sizes)
 
     def text(self, *, end: int = _END) -> NDArray[np.uint8]:
-        """Return the values, each followed by a byte; missing values are empty.
+        """Return the bytes of all values, with the byte `end` after each; missing values are empty.
 
-        end: that byte, by default a line feed
+        end: the byte after each value, by default a line feed
         """
         return self.packed(end=end)[0]
 
     def packed(self, *, end: int = _END) -> tuple[NDArray[np.uint8], Longs]:
-        """Return what `text` returns, as a view where possible, and (n,) int64, the end of each value.
+        """Return `text(end=end)`, as a view where possible, and (n,) int64, the end of each value.
 
         end: the byte after each value
         """
@@ -192,7 +192,7 @@ class Column:
         return [data[start : start + size].decode("utf-8", "surrogatepass") for start, size in spans]
 
     def replaced(self, indices: Chosen, values: Column) -> Column:
-        """Return the column with some values replaced; as text if old or new values are text.
+        """Return the column with some values replaced. If old or new values are text, all become text.
 
         indices: value indices, or a boolean mask
         values: a new value for each replaced value
@@ -258,7 +258,7 @@ def line_ends_of(data: NDArray[np.uint8]) -> Longs:
 
 
 def from_ends(data: NDArray[Any], ends: Longs, *, gap: int = 0) -> Column:
-    """Return consecutive values: each extends to its end, minus the last `gap` bytes."""
+    """Split data at `ends` into a column's values, and drop the last `gap` items before each end."""
     sizes = np.diff(ends, prepend=0)
     return Column(data, ends - sizes, sizes - gap)
 
@@ -268,7 +268,7 @@ def concatenated(columns: Sequence[Column]) -> Column:
 
 
 def concatenated_fields(fields: Sequence[Sequence[Column]]) -> list[Column]:
-    """Concatenate each field's columns, as text if any is text. A buffer that columns share is copied once."""
+    """Concatenate each field's columns; if one is text, the result is text. A shared buffer is copied once."""
     fields = list(map(_of_one_kind, fields))
     first, pools = dict[int, int](), dict[bool, NDArray[Any]]()
     several = [columns for columns in fields if len({id(column.data) for column in columns}) > 1]
@@ -288,7 +288,7 @@ def concatenated_fields(fields: Sequence[Sequence[Column]]) -> list[Column]:
 
 
 def _of_one_kind(columns: Sequence[Column]) -> list[Column]:
-    """Return a field's columns, all as text if any is text. An empty column gets another's buffer."""
+    """Convert all of a field's columns to text if one is text, and let empty columns share a buffer."""
     filled = [column for column in columns if column.present.any()] or columns[:1]
     if len({column.is_ids for column in filled}) > 1:
         return _of_one_kind([column.as_text() for column in columns])
@@ -312,7 +312,7 @@ def measured(column: Column, loop: Callable[..., Any], kind: type, *inputs: obje
 
 
 def n_parts(column: Column, name: str, loop: Callable[..., Any]) -> Longs:
-    """Return (n,) the number of ids, or, for text, the kernel's counts, which `memo` stores."""
+    """Return (n,) the number of ids of each value; for text, the results of `loop`, which `memo` caches."""
     if column.is_ids:
         return np.maximum(column.sizes, 0)
     if name not in column.memo:
@@ -331,7 +331,7 @@ def lengths(column: Column, unit: Unit) -> Longs:
 
 
 def count_bytes(column: Column, first: int, span: int = 0) -> Longs:
-    """Return (n,) int64, how many bytes of each value are from `first` to `first` + `span`."""
+    """Count the bytes with values from `first` to `first + span` in each value. Return (n,) int64."""
     from volt.kernels.string_functions import count_within
 
     return measured(column, count_within, np.int64, first, span)

@@ -55,7 +55,7 @@ def map_columns(batch: Batch, function: Callable[[Column], Column], *, fields: F
         inputs = column if (present := column.present).all() else column.take(present)
         output = function(inputs)
         if len(output) != len(inputs):
-            raise StreamError(f"a function returned {len(output)} values for {len(inputs)}")
+            raise StreamError(f"a function returned {len(output)} values for {len(inputs)}; return one for each")
         return output if inputs is column else column.replaced(present, output)
 
     return _with_changed(batch, changed, fields)
@@ -68,7 +68,7 @@ def _with_changed(batch: Batch, function: Callable[[Column, int], Column], field
 
 
 class Draws(NamedTuple):
-    """The random numbers of one field in the lines with these origins."""
+    """The random numbers of a field, one for each origin."""
 
     field: int
     rng: LineRng
@@ -85,7 +85,7 @@ def each_field(
     """Return a batch with `function` applied to the chosen fields, with independent random numbers for each.
 
     function: returns (n_lines,) values; missing values stay missing
-    Raises LineFault for lines with a line end if the number of values changes.
+    If the number of values changes, raises LineFault for the lines that contain a line end.
     """
 
     def changed(column: Column, number: int) -> Column:

@@ -1,6 +1,6 @@
 r"""Filters: transforms that keep or drop whole lines, by regular expression, length or a condition in SQL.
 
-Python's `re` searches only values that contain a string or character of every possible match, such as "http".
+Python's `re` searches only values that contain what every match contains, such as the string "http".
 
 >>> urls = Match(pattern=r"\bhttps?:\S+[a-z]\b")  # the URL filter of SOTASTREAM's Section 6.3
 >>> urls(Batch.of(["see http://a.de\tsiehe http://a.de", "see http://a.de\tsiehe"]), LineRng(1, 2)).lines
@@ -56,7 +56,7 @@ def matching(column: Column, compiled: re.Pattern[str]) -> Mask:
 
 
 def _candidates(column: Column, runs: list[list[str]], flags: int) -> Longs:
-    """Return the indices of values that may match: they contain a string or rare character of every match."""
+    """Return the indices of values that contain a string or rare character that every match contains."""
     text = needed_text(runs)
     if len(text) < 2 or flags & re.IGNORECASE:
         rarest = min((first_bytes(part, flags) for run in runs for part in run), key=len)
@@ -75,7 +75,7 @@ def _places(text: bytes, wanted: bytes) -> Iterator[int]:
 
 @lru_cache(maxsize=256)
 def first_bytes(part: str, flags: int) -> bytes:
-    """Return the first UTF-8 bytes of all characters that a character or class of a pattern matches."""
+    """Return the first UTF-8 bytes of the characters that a part of a pattern, a character or class, matches."""
     is_plain = part.isascii() and "\\" not in part and not flags & re.IGNORECASE
     characters = _characters(128 if is_plain else sys.maxunicode + 1)
     result = np.array([ord(match) for match in re.findall(part, characters, flags)], np.int64)
@@ -98,7 +98,7 @@ def _is_character(part: str) -> bool:
 
 
 def needed(compiled: re.Pattern[str]) -> list[list[str]]:
-    """Return the characters and classes that every match contains, grouped into runs of adjacent parts."""
+    """Return the characters and classes that every match contains, in runs that are adjacent in the pattern."""
     pattern = _FLAGS.sub("", compiled.pattern)
     if compiled.flags & re.VERBOSE or _UNCLEAR.search(pattern):
         return []
@@ -197,9 +197,9 @@ class Bitext(Filter):
 
 @dataclass(frozen=True, slots=True)
 class Match(Filter):
-    """Keep lines in which a pattern matches the same strings equally often on both sides, such as the same URLs.
+    """Keep lines in which both sides contain the same matches of a pattern, equally often, such as the same URLs.
 
-    Lines that contain what every match needs, such as "http" or a digit, are searched by one worker at a time.
+    One worker at a time searches lines that contain what every match contains, such as "http" or a digit.
     """
 
     pattern: Pattern
@@ -346,7 +346,7 @@ class Where(Filter):
 
         bare = _QUOTED.sub("''", arguments.text(self.condition, "condition"))
         if others := sorted({name.lower() for name in _CALLED.findall(bare)} - {*_FUNCTIONS.split(), *_WORDS.split()}):
-            raise self._refusal(f"{others[0]} is not a function of one line; these are: {' '.join(_FUNCTIONS.split())}")
+            raise self._refusal(f"{others[0]} is not a function of one line; use one of {' '.join(_FUNCTIONS.split())}")
         try:
             return pl.sql_expr(self.condition)
         except (pl.exceptions.PolarsError, UnicodeEncodeError) as error:

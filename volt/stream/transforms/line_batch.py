@@ -26,8 +26,8 @@ class Batch:
     r"""The lines of a block on their way through its transforms.
 
     columns: the fields that lines have been split into so far, in order from field 1.
-    rest: the unsplit text after these fields, missing in lines without such text; None if all lines lack it.
-    origins: (n_lines,) int64, the number of each line in its source; for joined lines, of the first.
+    rest: the text after these fields, not yet split at tabs; missing in lines without any, None if no line has any.
+    origins: (n_lines,) int64, the number of each line in its source; for joined lines, the first one's.
 
     >>> batch = Batch.of(["a\tb", "c"])
     >>> batch.with_columns({1: Column.of(["x", "y"])}).lines, batch.take([1, 1]).origins.tolist()
@@ -113,7 +113,7 @@ class Batch:
         return Batch(tuple(column.compact() for column in self.columns), rest, self.origins)
 
     def packed(self) -> tuple[NDArray[np.uint8], Longs]:
-        """Return the lines as bytes with line ends, and the end of each."""
+        """Return the lines as bytes, each with a line end, and (n_lines,) int64, where each ends."""
         columns = [column.as_text() for column in self._all()]
         if len(columns) == 1:
             return columns[0].packed()
@@ -156,7 +156,7 @@ class Batch:
         lines: a new line for each old line
         """
         if len(lines) != len(self):
-            raise StreamError(f"{len(lines)} lines were made from {len(self)}; set their origins with take()")
+            raise StreamError(f"{len(lines)} lines were made from {len(self)}; first drop or repeat lines with take()")
         return Batch((), Column.of(lines), self.origins)
 
     def keep(self, wanted: Callable[[str], bool]) -> Batch:

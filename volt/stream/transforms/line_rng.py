@@ -1,6 +1,7 @@
-"""`LineRng`: random numbers of a line in a step: a function of (seed, source, epoch, step) and the line's number.
+"""`LineRng`: random numbers for each line, a function of (seed, source, epoch, step) and the line's number.
 
-Other lines of the batch have no influence. Copies of a line (`repeat`) draw different numbers.
+The other lines of the batch have no influence, except that adjacent copies of a line (`repeat`) are numbered, and so
+draw different numbers.
 """
 
 from __future__ import annotations

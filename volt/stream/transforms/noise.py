@@ -1,8 +1,9 @@
 """Noise: make typos, remove or add punctuation, drop or reorder tokens, independently for each line.
 
-For a line of n tokens, first a number k is drawn, then a set of k tokens; or `rate` is the probability of each token:
+With `rate`, noise hits each token with this probability. With a temperature T, it draws a number k, and then k of the n
+tokens of a line:
 
-    P(k) = exp(−T k) (1 − exp(−T)) / (1 − exp(−T n)),   k = 0 … n − 1        (temperature T; uniform if T is 0)
+    P(k) = exp(−T k) (1 − exp(−T)) / (1 − exp(−T n)),   k = 0 … n − 1        (uniform if T is 0)
 
 >>> Drop(rate=0.5)(Batch.of(["there is a house by the sea"]), LineRng(1, 2)).lines
 ['there is by the sea']
@@ -55,7 +56,7 @@ class Noise(LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class Typos(Noise):
-    """Misspell random characters, with characters of the field. Spaces stay; each word keeps one character or more."""
+    """Misspell random characters, using characters of the same field. Spaces stay, and no word disappears."""
 
     changes: ClassVar[str] = "spelling"
     rate: Probability = 0.01
@@ -127,7 +128,7 @@ class TokenNoise(Noise):
             object.__setattr__(self, "temperature", USUAL_TEMPERATURE)
 
     def hit(self, column: Column, draws: Draws, *, spared: int = 0, n_choices: int = 1) -> Hit | None:
-        """Draw tokens to hit, and for each a number below `n_choices`. At least `spared` tokens of each line stay."""
+        """Choose tokens, and draw a number below `n_choices` for each. In each line, at least `spared` are not hit."""
         from volt.kernels.noise import count_hits, hit_tokens
 
         counts = token_counts(column)

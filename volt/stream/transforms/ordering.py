@@ -83,7 +83,7 @@ def _check(transform: Any, number: int, content: _Content, files: LoadedFiles) -
 
 
 def _broken(transform: Any, number: int, tag: str, files: LoadedFiles) -> str | None:
-    """Return the text that a step turns a tag into; "" if it is random, None if the tag stays whole."""
+    """Return the text that a step turns a tag into: None if the tag stays whole, "" if the text is unpredictable."""
     step: Any = next(iter(deterministic([transform])), None)
     if step is None or decodes(step):  # decoding joins a tag and its neighbours
         return ""

@@ -113,7 +113,7 @@ class DeterministicSegmentation(FileTransform, LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class Sentencepiece(FileTransform, LineTransform):
-    """Split text with a SentencePiece model, by sampling, like `spm_encode`, with options as in `morfessor_em`."""
+    """Sample splits with a SentencePiece model, like `spm_encode`, with `theta` for alpha, as in `morfessor_em`."""
 
     changes: ClassVar[str] = "pieces"
     model: File
@@ -172,7 +172,7 @@ def sampled(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float)
 
 
 def disjoint(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:
-    """Return each word's choices: pairs of its n best segmentations that share no long piece."""
+    """Return each word's choices: pairs, among its n best segmentations, that share no piece of several characters."""
     result = list[Choices]()
     for word, segmentations in zip(words, segmenter.best(words, n), strict=True):
         characters = segmenter.characters(word)
@@ -191,13 +191,13 @@ def disjoint(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float
 
 
 def long_pieces(pieces: Collection[str], characters: Collection[str] = ()) -> frozenset[str]:
-    """Return the pieces of several characters, not counting markers, except `characters`."""
+    """Return the pieces with several characters (without markers), minus the pieces in `characters`."""
     bare = {piece: piece.replace(PREFIX, "").removesuffix(SUFFIX) for piece in pieces}
     return frozenset(piece for piece in pieces if len(bare[piece]) > 1 and piece not in characters)
 
 
 def shares_of(scores: Sequence[float], theta: float) -> list[float]:
-    """Return probabilities ∝ score^theta. scores: logarithms of scores, falling"""
+    """Return probabilities ∝ score^theta. scores: their logarithms, the highest first"""
     if theta == BEST:
         return [float(number == 0) for number in range(len(scores))]
     weights = [math.exp(theta * (score - scores[0])) for score in scores]

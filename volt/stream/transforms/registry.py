@@ -1,4 +1,4 @@
-"""The transforms that a configuration can name: name → class. Its module is imported at the first use.
+"""The transforms that a configuration can name: name → class. A class's module is imported at its first use.
 
 >>> TRANSFORMS["lower"](fields=(1,))
 Lower(fields=(1,), if_cased=None)

@@ -115,7 +115,7 @@ class UnigramLexicon(Segmenter):
         return cls(numbers, costs, unknown, PieceTrie(numbers), fingerprint=fingerprint, has_marks=marks)
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
-        """Return the n best segmentations. In a tie, the longer of the last pieces that differ comes first."""
+        """Return the n best segmentations. In a tie, the last pieces that differ decide: the longer one comes first."""
         from volt.kernels.apply_bpe import longest
         from volt.kernels.lattice import Paths, Trie, best_paths
 
@@ -159,7 +159,7 @@ class SegmentTable(Segmenter):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Marked(Segmenter):
-    """A segmenter that puts the marker ▁ before words, either before splitting them (`first`) or afterwards."""
+    """A segmenter that puts the marker ▁ before words: if `first`, before it splits them, else afterwards."""
 
     segmenter: Segmenter
     first: bool

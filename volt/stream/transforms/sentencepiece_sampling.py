@@ -1,10 +1,10 @@
-"""Sample segmentations of a SentencePiece model with the stream's random numbers, from the library's distribution:
+"""Sample a SentencePiece model's segmentations as the library does, but with the stream's random numbers:
 
-    BPE               merges, best score first, each skipped once with probability alpha (Provilkov et al. 2020)
+    BPE               best merge first; each merge is skipped with probability alpha (Provilkov et al. 2020)
     unigram, all      P(path) ∝ exp(alpha · Σ score), drawn from the lattice (Kudo 2018)
     unigram, n best   P(path) ∝ exp(alpha · Σ score) among the n best paths, which the library computes
 
-Since version 0.2.2, the library itself draws differently in every process, whatever the seed.
+Since version 0.2.2, the library ignores seeds: it draws differently in every process.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Piece(NamedTuple):
 class PieceFormat:
     """Write pieces as text or ids.
 
-    text, starts: all pieces, each followed by a space, and where each starts
+    text: all pieces, each followed by a space
+    starts: where each piece starts in `text`
     bytes: the id of each byte's piece; empty without byte fallback
     """
 
@@ -51,7 +52,7 @@ class PieceFormat:
         self.bytes = [ids[f"<0x{byte:02X}>"] for byte in range(256 * byte_fallback)]
 
     def column(self, numbers: Ints, ends: Longs, form: Form) -> Column:
-        """Return lines of pieces or ids. A number below 0 is an unknown character; a run of these is one piece."""
+        """Return lines of pieces or ids. Numbers below 0 are unknown characters: bytes, or one piece if adjacent."""
         from volt.encode.batch_encoder import expanded
 
         n = len(self.starts) - 1
@@ -74,7 +75,7 @@ class PieceFormat:
 
 
 def _unknown_apart(numbers: Ints, ends: Longs, n: int, *, glues: bool) -> tuple[Ints, Longs]:
-    """Number unknown characters from n on. Return all numbers, and keys: 2 · code, + 1 if another unknown follows."""
+    """Number unknown characters from n on. Return all numbers, and keys: 2 · code + (1 if an unknown one follows)."""
     places = np.flatnonzero(numbers < 0)
     followed = np.zeros(len(numbers) + 1, bool)
     followed[places] = glues
@@ -100,7 +101,7 @@ def column_of_rows(rows: Sequence[Sequence[Any]], form: Form) -> Column:
 
 
 def sampler_of(processor: Any, proto: Any) -> Sampler:
-    """Return a function of values, 64 random bits for each, alpha, nbest and form that returns a column."""
+    """Return the sampler of a model: a function (values, random bits, alpha, nbest, form) → column."""
     pieces = [Piece(piece.piece, piece.score, piece.type) for piece in proto.pieces]
     spelling = PieceFormat(pieces, processor.unk_id(), byte_fallback=proto.trainer_spec.byte_fallback)
     if proto.trainer_spec.model_type == BPE:
@@ -113,8 +114,8 @@ def sampler_of(processor: Any, proto: Any) -> Sampler:
 class BpeSampler:
     """Sample with a BPE model, by skipping random merges.
 
-    symbol_of: code point → symbol: a piece, a character that occurs only inside pieces, or −1 − code
-    codes: characters that occur only inside pieces; their symbols come after the pieces' symbols
+    symbol_of: code point → symbol: a piece's number, a higher number (see `codes`), or `-1 - code` if unknown
+    codes: the characters that occur only inside pieces, which have the numbers after the pieces'
     user: matches user-defined symbols of several characters, which placeholders replace
     """
 
@@ -172,8 +173,9 @@ def _joins(pieces: Sequence[Piece], ids: dict[str, int], symbols: dict[str, int]
 class UnigramSampler:
     """Sample from all paths through a unigram model's lattice, or from the n best paths.
 
-    ids, scores: piece in a path → its id, and its part of the path's score
-    values: (n_pieces,) the scores by id
+    ids: piece → its id
+    scores: piece → its summand in the score of a path
+    values: (n_pieces,) `scores` by id
     depth: the length of the longest piece
     """
 
@@ -217,7 +219,7 @@ class UnigramSampler:
 
 
 def _path_scores(pieces: Sequence[Piece]) -> dict[str, float]:
-    """Return each piece's part of a path's score; of byte pieces, only the first of a character counts."""
+    """Return piece → its summand in a path's score. Of a character's byte pieces, only the first has one."""
     best = max([0.0, *(piece.score for piece in pieces if piece.kind == NORMAL)])  # the library starts from 0
     unknown, scores = unknown_score(pieces), dict[str, float]()
     for piece in pieces:

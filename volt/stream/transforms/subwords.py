@@ -122,9 +122,9 @@ class StripEos(LineTransform):
 def decoded(
     batch: Batch, rng: LineRng, whole: Callable[[Column], Column], one: Callable[[str], str], *, fields: Fields | None
 ) -> Batch:
-    """Return a batch with each field decoded by `whole`, or, if `whole` fails, each value by `one`.
+    """Return a batch with each column decoded by `whole`; if that fails, its values one by one, by `one`.
 
-    Raises LineFault for values that `one` refuses, and for text that would break a line.
+    Raises LineFault for values that `one` refuses, and for text that contains a tab or line end.
     """
     bad = dict[int, str]()
 

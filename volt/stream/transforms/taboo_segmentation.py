@@ -42,8 +42,8 @@ Kind = Literal["morfessor", "sentencepiece", "vocabulary", "table"]
 class MorfessorEmTaboo(Segmenting):
     """Split field 1 into source and target, so that each word's two segmentations share no piece of several characters.
 
-    If a word has no such segmentations, the target gets its characters. ▁ does not count as a character. For training
-    autoencoders, which then cannot copy pieces (Grönroos et al. 2020).
+    If a word has no such segmentations, the target gets its characters. ▁ does not count as a character. An
+    autoencoder trained on such lines cannot copy pieces (Grönroos et al. 2020).
     """
 
     is_disjoint: ClassVar[bool] = True
@@ -54,9 +54,9 @@ class MorfessorEmTaboo(Segmenting):
 
 @dataclass(frozen=True, slots=True)
 class MorfessorEmTabooReordered(MorfessorEmTaboo):
-    """Split a source and a target with the same words, in any order, so that they share no pieces.
+    """Split source and target, which have the same words in any order, as `morfessor_em_taboo` does.
 
-    Equal words of both sides get the same draw. Put this after `reorder`; see `morfessor_em_taboo`.
+    The two sides of a word get the two segmentations of one draw. Put this after `reorder`.
     """
 
     def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
@@ -98,7 +98,7 @@ class Taboo(MorfessorEmTaboo):
 
 
 def _with_sides(types: WordTypes, model: Path, batch: Batch, rng: LineRng, *, reordered: bool) -> Batch:
-    """Split field 1 into both sides; if `reordered`, split each side, with the same draw for equal words of a line."""
+    """Split field 1 into two sides; if `reordered`, split each side, with one draw for all equal words of a line."""
     bits = rng.words(batch.origins)
 
     def changed(column: Column, draws: Draws) -> Column:
@@ -130,7 +130,6 @@ class DropoutSegmenter(Segmenter):
         return self._encoded([word], 1.0, 1)[0]
 
     def _encoded(self, words: Sequence[str], dropout: float, n: int) -> list[tuple[str, ...]]:
-        """Return each word's n encodings; the k-th encoding uses the random numbers of line k."""
         text = "".join(word + "\n" for word in words).encode("utf-8", "surrogatepass")
         numbers = np.tile(np.arange(n), len(words) // n)
         options: dict[str, Any] = {"dropout": dropout, "seed": _SEED, "numbers": numbers} if dropout else {}
@@ -146,7 +145,6 @@ class SentencePieceSegmenter(Segmenter):
         return [self._of_word(word, n) for word in words]
 
     def _of_word(self, word: str, n: int) -> list[Scored]:
-        """Return a word's segmentations, or the word itself if normalisation makes it empty."""
         rows = zip(*self.sampler.paths(word, n), strict=True)
         result = [Scored(tuple(pieces), score) for pieces, score in rows if pieces]
         return sorted(result, key=lambda one: -one.score) or [Scored((word,), 0.0)]

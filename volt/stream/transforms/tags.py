@@ -97,7 +97,7 @@ class LangPrefixBoth(LineTransform):
 
 
 def surrounded(column: Column, before: str, after: str) -> Column:
-    """Put a string before, and another after, each value; missing values stay missing."""
+    """Put `before` and `after` around each value; missing values stay missing."""
     from volt.kernels.string_functions import surround
 
     column = column.as_text()

@@ -39,7 +39,7 @@ class Transform(Protocol):
     is_compiled: it does not run Python code for each line, so threads can share the work.
     joins_lines: result lines depend on neighbouring lines, so it receives whole blocks.
     keeps_lines: it returns one line for each input line, in order.
-    decodes: it decodes its fields, so the encoding before it needs no inverse.
+    decodes: it decodes its fields, so that `inverse` ignores the preceding encoding.
     max_copies: the largest number of lines that it makes from one line; by default 1.
     changes: "spelling", "tokens" (which tokens, in which order) or "pieces" (splits text); see `check_order`.
 
@@ -156,7 +156,7 @@ def deterministic(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
 def inverse(transforms: Iterable[Transform], decoded: Counter[int] | None = None) -> tuple[Transform, ...]:
     """Return the transforms that turn a system's output back into text, in reverse order.
 
-    decoded: field → how many of its encodings need no inverse, because later steps decode them
+    decoded: field → how many encodings to ignore, because later steps decode the field
     """
     result, decoded = list[Transform](), Counter[int]() if decoded is None else decoded
     for transform in reversed([declared(step) for step in transforms]):
@@ -289,7 +289,7 @@ class FileTransform(ConfiguredTransform):
     __slots__ = ()
 
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
-        """Return a function that applies the loaded file, and option → the file's fingerprint."""
+        """Return a function that applies the loaded files, and option → its file's fingerprint."""
         raise NotImplementedError
 
     def opened(self, files: LoadedFiles) -> Opened:

@@ -42,8 +42,8 @@ _ROW = "row"  # the column of a record batch with the line that each row comes f
 class User(FileTransform):
     """Call a function of a Python file for every line.
 
-    A function with a parameter `rng` gets a numpy Generator for the line (or for the block, if it takes a stream or a
-    batch). It must use no other random numbers, and must not store the generator. A line for which the function raises
+    A function with a parameter `rng` gets a numpy Generator for each line (or block, if it takes a stream or batch). It
+    must draw all its random numbers from the generator, and must not store it. A line for which the function raises
     an error is unfit. Prints go to stderr. Validation and translation skip a function with `rng`.
     """
 

@@ -143,7 +143,7 @@ def fault_of(error: BaseException, function: Function, file: Path, *, name: str,
 class _UserCode:
     """Change this process while its threads run user code: output goes to stderr, and exits become errors.
 
-    has_process: whether to redirect descriptor 1, too, for programs that the code starts.
+    has_process: whether to redirect descriptor 1, too, which programs started by the code inherit.
     """
 
     def __init__(self) -> None:
@@ -154,7 +154,7 @@ class _UserCode:
         self.pid, self.descriptor = 0, -1
 
     def __getattr__(self, name: str) -> Any:
-        """Act as sys.stdout; in threads that run user code, as stderr."""
+        """Return an attribute of stdout, or, in threads that run user code, of stderr."""
         return getattr(sys.stderr if get_ident() in self.threads else self.stdout, name)
 
     def __enter__(self) -> None:
@@ -201,7 +201,7 @@ _USER_CODE = _UserCode()  # global, like sys.stdout
 
 
 def lead_descriptor() -> None:
-    """Redirect descriptor 1 to stderr while user code runs, in a process that writes data to stdout."""
+    """Also redirect descriptor 1 to stderr while user code runs, because this process writes data to stdout."""
     _USER_CODE.has_process = True
 
 

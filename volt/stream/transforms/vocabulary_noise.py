@@ -123,8 +123,8 @@ class WbNoise(VocabularyNoise):
 class NoiseVocabulary:
     """Tokens to draw from, in the order of their bytes, without special tokens and tokens with a space.
 
-    texts, ids: one value for each token; `ids` is None for a list without ids.
-    marked: start and end of the tokens that start with "▁".
+    texts, ids: the tokens as text and as ids; `ids` is None for a list without ids.
+    marked: the first index of the tokens that start with "▁", and the index after the last.
     toggled: (n_ids,) int32, id → the id of the token with "▁" removed or added, or −1.
     """
 
@@ -168,7 +168,6 @@ def noise_vocabulary(path: Path) -> NoiseVocabulary:
 
 
 def _tokens(path: Path) -> tuple[dict[str, int], bool]:
-    """Return token → number, and whether the numbers are ids."""
     from volt.files.small_files import read_bytes
     from volt.formats.protocol import HEAD_SIZE
     from volt.formats.registry import listed_pieces, read_vocabulary

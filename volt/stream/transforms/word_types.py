@@ -21,7 +21,8 @@ _MOST_TYPES, _MOST_CHOICES = 1 << 19, 1 << 23  # if there are more, all are forg
 class Tokens(NamedTuple):
     """The tokens of a column, one value after the other.
 
-    starts, sizes: (n_tokens,) int64, each token's start in the column's data, and its number of bytes, or 1 for an id
+    starts: (n_tokens,) int64, where each token starts in the column's data
+    sizes: (n_tokens,) int64, the number of its bytes; 1 for an id
     ends: (n_values,) int64, the number of tokens up to the end of each value
     """
 
@@ -53,10 +54,10 @@ def cut(column: Column, counts: Longs) -> Tokens:
 
 
 def written(tokens: Tokens, chosen: Longs, ends: Longs, others: Column) -> Column:
-    """Join tokens and values of `others` into new values, with spaces.
+    """Join chosen tokens with spaces into the values of a new column.
 
-    chosen: numbers of tokens; −1 is the first of `others`, −2 the second, and so on
-    ends: (n_values,) int64, the end of each value
+    chosen: indices of `tokens`; −1 stands for the first value of `others`, −2 for the second, and so on
+    ends: (n_values,) int64, where each new value ends in `chosen`
     """
     column, is_own = tokens.column, chosen >= 0
     own, rest = (chosen, chosen[:0]) if is_own.all() else (chosen[is_own], -1 - chosen[~is_own])
@@ -74,7 +75,7 @@ def written(tokens: Tokens, chosen: Longs, ends: Longs, others: Column) -> Colum
 
 
 def with_values(column: Column, lines: Longs, values: Column) -> Column:
-    """Return the column with new values in `lines`, which rise."""
+    """Return the column with new values in `lines`, sorted indices."""
     if not len(lines):
         return column
     others = np.delete(np.arange(len(column)), lines)
@@ -101,7 +102,7 @@ class WordTypes:
     """The word types seen so far, with choices computed at a type's first occurrence. Thread-safe.
 
     choices: new words → the choices of each word
-    prepare: changes a column of text before its words are looked up
+    prepare: a function that changes a column before its words are looked up
     """
 
     def __init__(
@@ -188,10 +189,11 @@ class ColumnWords:
 
     numbers: (n_words,) int32, the type of each word
     ends: (n_lines,) int64, the end of each line's words
-    unknown: number of a type without choices → its word
-    choice_starts, text_starts: where each type's choices, and each text, start
-    bounds, sides: the bounds and sides of each choice, as in `Choices`
-    text: uint8, the choices' texts, each followed by a space
+    unknown: the number of a type without choices → its word
+    choice_starts: where each type's choices start in `bounds`
+    bounds, sides: the bounds and sides of all choices, as in `Choices`
+    text_starts: where each text starts in `text`
+    text: uint8, the texts of all choices, each followed by a space
     """
 
     numbers: Ints
@@ -210,7 +212,7 @@ class ColumnWords:
         return np.flatnonzero(np.isin(self.numbers, list(self.unknown)))
 
     def drawn(self, words: NDArray[np.uint64], *, by_type: bool = False) -> Ints:
-        """Draw a choice for each word, or `by_type` for each word type in a line, from (n_lines,) random bits."""
+        """Draw a choice for each word, from random bits (n_lines,); if `by_type`, one for equal words of a line."""
         from volt.kernels.word_types import choose
 
         out = np.empty(len(self.numbers), np.int32)

@@ -1,16 +1,16 @@
-"""The tree of a pattern → an automaton that finds the match which a backtracking engine chooses.
+"""The tree of a pattern → an automaton that finds the same matches as a backtracking engine.
 
 A state is a list of places in the program, the preferred one first (Pike's threads, determinised). If a place accepts,
-the less preferred places after it are dropped; those before it may still match. So the last match found is chosen.
+the less preferred places after it are dropped. The places before it are preferred, so a match found later replaces it.
 
     program     CharStep: consume a character of a set, or look ahead at it;  Fork: to one of several places;  Accept
     moves       (n_states, n_columns) int32, by state and the class of the next character, or the end of the text:
                     2 · (the next state) + (1 if a match ends before that character)
                 State 0 is dead.
 
-A search overruns if it reads beyond the end of its match in vain. The next search reads that text again, so that a*b|a
-takes quadratic time for "aaa…". If there is no limit to how many searches can overrun the same text, two of them go
-round a cycle of pairs of states from which both can fail. Without such a cycle, time is linear.
+A search overruns if it reads on after its match without finding a longer one. The next search reads that text again,
+so a*b|a takes quadratic time for "aaa…". Consider pairs of states: those of two searches that overrun the same text. If
+unlimited searches can overrun it, the pairs form a cycle. Without a cycle, time is linear.
 """
 
 from __future__ import annotations
@@ -171,9 +171,9 @@ MOST_PAIRS = 100_000  # a few seconds
 
 
 def is_linear(automaton: Automaton) -> bool:
-    """Check that only a limited number of searches can overrun the same text.
+    """Check that the number of searches that overrun the same text is limited, see above.
 
-    The check takes time quadratic in the number of states. Raises ConfigError if that would be too long.
+    This takes time quadratic in the number of states. Raises ConfigError if it would take too long.
     """
     rows: Rows = automaton.moves.tolist()
     doomed = _doomed(rows)

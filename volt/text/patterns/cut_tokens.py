@@ -1,7 +1,7 @@
 """Find tokens that a pattern always splits, so that they never occur in encoded text.
 
-The tokens of a file that names no pattern reveal the pattern: the right one splits few of them. A token may begin or
-end inside a character. A split leaves a token whole
+If a file does not name its pattern, its tokens reveal it: the right pattern splits few of them. A token may begin or
+end inside a character. A split can leave a token whole in two ways:
 
     in a match    if from some state the automaton reads the whole token, and can still reach the end of a match
     in a gap      if nothing in the token matches
@@ -39,7 +39,7 @@ def cut_tokens(tokens: Sequence[bytes], splits: Iterable[Split]) -> list[bytes]:
 
 
 def leaves_gaps(split: Split) -> bool:
-    """Check whether text may have characters that belong to no match."""
+    """Check whether some text has characters outside all matches."""
     return _ways(split).leave_gaps
 
 

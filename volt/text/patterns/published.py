@@ -1,9 +1,9 @@
-"""Splits ⇄ the name that contains their patterns in a vocabulary's file; and published splits by short names.
+"""Splits ⇄ the name under which a vocabulary's file stores them; and short names of published splits.
 
     split:PATTERN     one split
-    splits:JSON       a sequence: a list of patterns; {"pattern": …, "from_end": true} is one that reads backwards
-    matches:PATTERN   one pattern; text is split at user tokens, then text between matches is dropped
-    bytes+…           any of these, and each byte of the words becomes a character of GPT-2's alphabet
+    splits:JSON       several splits: a list of patterns; {"pattern": …, "from_end": true} reads backwards
+    matches:PATTERN   the matches of one pattern, after a split at user tokens; other text is dropped
+    bytes+…           any of the above, but words are spelled in GPT-2's byte alphabet
 
 Published tokenizers, as their projects declare them:
 
@@ -75,7 +75,7 @@ def _of_llama(*, word: str = r"\p{L}", numbers: str, others: str = r"\s\p{L}\p{N
 def _of_o200k(*, behind_word: str = "", but: str = "", numbers: str, behind_others: str = r"[\r\n/]*") -> str:
     """Return the pattern of words (capitals, then small letters), numbers, other symbols, and white space.
 
-    but: the end of each class of letters, which may exclude some
+    but: the end of both classes of letters, such as "&&[^…]" to exclude some
     """
     upper, lower = f"[{_UPPER}{but}]", f"[{_LOWER}{but}]"
     words = f"{_BEFORE_WORD}{upper}*{lower}+{behind_word}|{_BEFORE_WORD}{upper}+{lower}*{behind_word}"
@@ -141,7 +141,7 @@ def declared(pattern: str, *, is_bytes: bool = False) -> str:
 
 
 def of_matches(name: str) -> str:
-    """Convert the name of one forward split to the name that drops text between its matches.
+    """Convert the name of one forward split, "split:…", to the name that drops text between its matches.
 
     >>> of_matches("bytes+split:[a-z]+")
     'bytes+matches:[a-z]+'
@@ -188,7 +188,7 @@ def cutter_of(name: str) -> WordCutter:
 
 @lru_cache(maxsize=64)
 def cutter_of_regex(pattern: str) -> WordCutter | None:
-    """Return the cutter into a Rust regex's matches; None if VOLT's engine might cut differently, or take long."""
+    """Return a cutter into the matches of a Rust regex; None if VOLT's engine might match differently, or take long."""
     try:
         splitter = Splitter.of(Split(pattern))
         is_linear = splitter.is_linear

@@ -1,12 +1,12 @@
 r"""A regular expression → its tree. Supported:
 
     a  .  [a-z]  \p{L}  \s  \n        a character; [^\r\n]  [\p{L}&&[^\p{Han}]]  \u4E00
-    xy   x|y   (x)   (?:x)   (?i:x)    one after the other; the first that leads to a match; groups; any case
-    x?   x*   x+   x{2}  x{2,}  x{2,3} as often as possible
+    xy   x|y   (x)   (?:x)   (?i:x)    x, then y; x or else y; groups; x in upper or lower case
+    x?   x*   x+   x{2}  x{2,}  x{2,3} as many repetitions as possible
     c?+  c*+  c++  c{2,3}+             the same, without trying fewer; c stands for one character
-    (?=c)  (?!c)  $  \z                what comes next: a character, none of these, the end of the text
+    (?=c)  (?!c)  $  \z                tests of the following text: c, anything but c, nothing (both $ and \z)
 
-Other syntax raises an error, and so does syntax that engines read differently, such as "[:" or "--" inside a class. "$"
+Other syntax raises an error, as does syntax on which engines differ, such as "[:" or "--" inside a class. "$"
 matches only at the end of the text; "{2,3}+" is possessive, as in tiktoken's engine.
 
 >>> parse("b|(?>c)")

@@ -1,4 +1,4 @@
-r"""Sets of characters, the classes that they tell apart, and the tree of a parsed pattern.
+r"""Sets of characters, the classes of characters that they distinguish, and the tree of a parsed pattern.
 
 A set is the code points at which membership changes:
 
@@ -7,8 +7,8 @@ A set is the code points at which membership changes:
 Properties such as \p{Lu} and case folding come from Rust's regex, the engine of VOLT's other patterns and of tiktoken,
 so that all use the same version of Unicode.
 
-Characters that belong to the same sets form a class: [a-y]+|b has three classes: b, the other letters up to y, and all
-else. A set becomes an integer with the bits of its classes; one more bit stands for the end of the text.
+Characters that belong to the same sets form a class. For example, [a-y]+|b has three classes: b, the other letters up
+to y, and all else. A set becomes a bit mask of its classes, with a further bit for the end of the text.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def matched(expression: str) -> CharacterSet:
 
 @cache
 def _asked() -> tuple[NDArray[np.int64], str]:
-    """Return the characters that the engine classifies: their code points followed by 0x110000, and as one text."""
+    """Return the characters that the engine classifies, as code points followed by 0x110000, and as a string."""
     requested = np.ones(N_CHARACTERS + 1, np.bool_)
     for start, end in _ALIKE:
         requested[start + 1 : end] = False
@@ -135,7 +135,7 @@ class Alphabet:
 
     @property
     def n_classes(self) -> int:
-        """The number of classes; the end of the text is one more column."""
+        """The number of classes, without the end of the text."""
         return len(self.examples)
 
     @property
@@ -143,7 +143,7 @@ class Alphabet:
         return 1 << self.n_classes
 
     def columns(self, characters: CharacterSet) -> int:
-        """Return a set as an integer with the bits of its classes."""
+        """Return the bit mask of a set's classes."""
         inside = np.packbits(characters.holds(self.examples), bitorder="little")
         return int.from_bytes(inside.tobytes(), "little")
 

@@ -1,9 +1,9 @@
-r"""Points where a text may be divided into units, so that each unit gives the same words alone as in the text.
+r"""Points where a text may be divided into units: each unit, split alone, gives the words that it has in the text.
 
     It's so;\n\n x = 1      the text
-    It's| so;\n\n| x| =| 1   its units for cl100k: each begins with white space that follows something else
+    It's| so;\n\n| x| =| 1   its units for cl100k; each but the first begins with white space
 
-A point between a character x and white space b is safe if the automata show three facts:
+Dividing is safe between a character x and white space b (a "break") if the automata show three facts:
 
     no search continues from x to b                the moves after x are equal for b and for the end of the text
     each search from b matches                     otherwise, unmatched text could extend over the point
@@ -29,12 +29,12 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SplitPoints:
-    """How a text may be divided into units. Kinds of a class of characters before a break (volt.kernels.pretokenize):
+    """How a text may be divided into units. A class of characters has one of these effects on a break after it:
     PARTS       the unit ends before the break
     CARRIES     the unit takes all clinging breaks that follow, and ends after these
     JOINS       the unit extends over clinging breaks to the next text and breaks
-    LASTS       white space: before one break and then text, or the end, the unit has the words that it has alone
-    DEPENDS     white space: the unit alone does not determine its words
+    LASTS       white space: if one break and then text follow, or the text ends, the unit has the words it has alone
+    DEPENDS     white space: the words of the unit depend on the text after it
     """
 
     breaks: int  # bit b is set if units may begin with byte b
@@ -43,7 +43,7 @@ class SplitPoints:
     alone: bool  # whether each word of a unit would be one word if it were the whole text
 
     def with_ends_inside(self) -> SplitPoints:
-        """Return split points for texts in which text also ends inside, before user tokens."""
+        """Return split points for texts with user tokens: for the splits, the text ends before each of these."""
         from volt.kernels.pretokenize import CARRIES, DEPENDS, JOINS, LASTS
 
         kinds = self.kinds.copy()
@@ -100,14 +100,14 @@ class _Moves:
         return rows[rows > 0]
 
     def _alike(self, rows: Rows, byte: int) -> bool:
-        """Check whether in these rows a break acts as the end of the text, after which no search continues."""
+        """Check whether a break has the same moves as the end of the text in these rows, so that every search stops."""
         return bool((self.of[rows, self.tables.classes[byte]] == self.of[rows, self.end]).all())
 
     def parts(self, byte: int) -> NDArray[np.bool_]:
         return np.array([self._alike(self.rows_after(number), byte) for number in range(self.end)], np.bool_)
 
     def begins_words(self, byte: int) -> bool:
-        """Check that every search from this break matches, and that no split that reads backwards matches it."""
+        """Check that every search from this break matches, and that no backward split has it in a match."""
         if self.backwards and not self._alike(np.arange(1, len(self.of)), byte):
             return False
         column = self.tables.classes[byte]
@@ -131,7 +131,7 @@ class _Moves:
         return CARRIES if self._carries(number, free, clinging) else JOINS
 
     def _carries(self, number: int, free: list[int], clinging: list[int]) -> bool:
-        """Check that a match with this class takes all clinging breaks after it, and no others."""
+        """Check that a match extends from this class over all following clinging breaks, but not over free ones."""
         columns = self.tables.classes[clinging]
         rows = self.rows_after(number)
         rows = rows[self.of[np.ix_(rows, columns)].any(axis=1)]
@@ -147,7 +147,7 @@ class _Moves:
         return all(self._alike(np.array(sorted(met)), byte) for byte in free)
 
     def _lasts(self, number: int, free: list[int]) -> bool:
-        """Check that one break and then text, after this class, end words as the end of the text does."""
+        """Check that words after this class end before a break and text as they do at the end of the text."""
         if not self.is_one:
             return False
         rows = self.rows_after(number)

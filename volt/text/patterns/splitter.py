@@ -86,7 +86,7 @@ class Splitter:
 
     @property
     def is_linear(self) -> bool:
-        """Whether splitting any text provably takes linear time. Raises ConfigError if the proof takes too long."""
+        """Whether splitting provably takes linear time. Raises ConfigError if the proof takes too long."""
         return all(map(is_linear, self.automata))
 
     def split(self, text: str) -> list[str]:
@@ -126,7 +126,7 @@ def _compiled(splits: tuple[Split, ...]) -> Splitter:
 
 
 def _tables(splits: tuple[Split, ...], automata: tuple[Automaton, ...], alphabet: Alphabet) -> SplitTables:
-    """Return all automata in one table; classes that none of them tells apart are merged."""
+    """Return one table of all automata; classes that have the same moves in all of them are merged."""
     from volt.kernels.regex_cutting import SplitTables
 
     values, first, renamed = np.unique(
@@ -171,9 +171,9 @@ class WordCutter:
     def of(
         cls, splitter: Splitter, *, is_bytes: bool = False, matches_only: bool = False, parts_users: bool = False
     ) -> WordCutter:
-        """Return the cutter of a splitter, which must be one forward split if `matches_only`.
+        """Return the cutter of a splitter. `matches_only` requires a single forward split.
 
-        Unless `is_bytes`, a "▁" is read as a space if the split matches a lone space, or nothing is dropped.
+        It reads "▁" as a space, except if `is_bytes`, or if it would drop a lone space.
         """
         assert not matches_only or (len(splitter.splits) == 1 and not splitter.splits[0].from_end)
         output = cls(splitter, is_bytes, matches_only, reads_marks=False)
@@ -183,7 +183,7 @@ class WordCutter:
     def cut_lines(self, data: bytes, *, separator: int, strips_return: bool = False) -> Bytes:
         r"""Return the words of lines, see volt.kernels.regex_cutting.
 
-        data: UTF-8, with the separator after each line (the last may lack it)
+        data: UTF-8, with the separator after each line (optional after the last)
         strips_return: whether lines end at "\r\n" too
         """
         data = data.replace(_SPACE, b" ") if self.reads_marks else data
@@ -217,7 +217,7 @@ class WordCutter:
         return pl.select(pl.when(is_empty).then(none).otherwise(lists).alias(series.name)).to_series()
 
     def tables_for(self, data: bytes) -> SplitTables:
-        """Return the tables for a text. They isolate the private characters that stand for user tokens."""
+        """Return the tables for a text, in which each private character that stands for a user token is a word."""
         isolates = self.isolates and not self.matches_only and _HIDDEN_START in data
         return (Splitter.of(_HIDDEN, *self.splitter.splits) if isolates else self.splitter).tables
 
@@ -226,7 +226,7 @@ class WordCutter:
         return self.isolates and self.parts_users and _HIDDEN_BYTES.search(data) is not None
 
     def spelled(self, lines: bytes) -> str:
-        r"""Spell words, one a line and without line ends inside, as vocabularies do.
+        r"""Spell words, given one per line, as vocabularies do.
 
         >>> WordCutter.of(Splitter.of(Split("[a-z]+")), is_bytes=True).spelled(b" a\nb")
         'Ġa\nb'
@@ -268,7 +268,7 @@ class WordCutter:
 
     @cached_property
     def parting(self) -> SplitPoints | None:
-        """Where a text may be divided into units, if anywhere."""
+        """Where a text may be divided into units; None if nowhere."""
         return parting_of(self.splitter.tables, matches_only=self.matches_only)
 
     @cached_property
