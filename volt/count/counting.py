@@ -119,7 +119,6 @@ def count_block(block: Block) -> CountedPart:
 
 
 def is_large(path: str) -> bool:
-    """Check whether a file is large enough to be counted by units."""
     return (size_of(path) or 0) >= _LARGE
 
 

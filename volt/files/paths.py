@@ -71,7 +71,6 @@ def check_readable(path: str | os.PathLike[str], *, kind: type[VoltError]) -> No
 
 
 def is_file(path: str | os.PathLike[str]) -> bool:
-    """Check whether a path leads to a file or is a URL."""
     return url_of(path) is not None or os.path.isfile(plain_path(os.fspath(path)))
 
 

@@ -58,7 +58,6 @@ def read_start(path: str | Path, n_bytes: int, *, kind: type[VoltError] = Corpus
 
 
 def is_compressed(path: str | Path, *, kind: type[VoltError] = CorpusError) -> bool:
-    """Check whether a file starts like a gzip, bzip2, xz or zstd file."""
     from volt.files.decompression import LONGEST_MAGIC, find_decoder
 
     return find_decoder(read_start(path, LONGEST_MAGIC, kind=kind)) is not None

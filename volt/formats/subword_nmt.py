@@ -182,7 +182,6 @@ def _refuse_01(codes: Path, listing: Path) -> None:
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-    """Load subword-nmt with these codes, their vocabulary, and user tokens as glossaries."""
     with needs("subword-nmt"):
         from subword_nmt.apply_bpe import BPE, read_vocabulary  # type: ignore[import-untyped]
     if read(path).pretokenizer.is_bytes:

@@ -164,7 +164,6 @@ def line_state(seed: int, line: int) -> int:
 
 @releasing
 def start_line(state: LongArray, seed: int, line: int) -> None:
-    """Initialise the generator of a line from the seed and the line's number."""
     state[0] = seed
     _random(state)
     state[0] ^= line * np.int64(-4417276706812531889)
@@ -307,7 +306,6 @@ def encode_word(
 def encode_words(
     symbols: IntArray, ends: LongArray, merges: Merges, rule: PieceRule, dropout: float, state: LongArray
 ) -> tuple[IntArray, LongArray]:
-    """Encode words of atoms. Return the pieces, and where each word's pieces end."""
     out, piece_ends, room = np.empty(len(symbols), np.int32), np.empty(len(ends), np.int64), room_of(longest(ends))
     n_out = encode_each(symbols, ends, merges, rule, dropout, state, room, out, piece_ends)
     return out[:n_out], piece_ends

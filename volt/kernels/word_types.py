@@ -48,7 +48,6 @@ def read_word(data: ByteArray, place: int, end: int) -> tuple[Any, Any]:
 
 @inlined
 def type_slot(data: ByteArray, start: int, size: int, code: Any, types: Types) -> int:
-    """Return the slot of a word's type, or the free one for it."""
     mask = len(types.slots) - 1
     slot = slot_of(code, mask)
     while types.slots[slot] != 0:

@@ -149,7 +149,6 @@ def role_tokens(path: Path, model: Json) -> dict[str, str]:
 
 
 def role_names(config: Json) -> Iterator[tuple[str, Any]]:
-    """Yield each role and its value in a config, which should be text."""
     for role in ROLES:
         value = config.get(f"{role}_token")
         yield role, value.get("content") if isinstance(value, dict) else value

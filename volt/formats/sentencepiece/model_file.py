@@ -84,7 +84,6 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def files_written(path: Path) -> tuple[Path, ...]:
-    """Return the paths of the model and of the list of its pieces."""
     return _model_path(path), _model_path(path).with_suffix(".vocab")
 
 

@@ -44,7 +44,6 @@ class Notes:
             self.add(places[0], message)
 
     def check_names(self, names: Iterable[str], place: Place) -> None:
-        """Add a problem for each field name that is not an identifier."""
         for name in names:
             if not name.isidentifier():
                 self.add((*place, name), f"{name!r} is not a name for a field; give a word, such as src")

@@ -123,7 +123,6 @@ def is_declared(name: str) -> bool:
 
 
 def drops_rest(name: str) -> bool:
-    """Check whether the pre-tokenizer with this name drops text between its pattern's matches."""
     return name.removeprefix(BYTES).startswith(_MATCHES)
 
 

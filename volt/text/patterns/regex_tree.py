@@ -135,7 +135,6 @@ class Alphabet:
 
     @property
     def n_classes(self) -> int:
-        """The number of classes, without the end of the text."""
         return len(self.examples)
 
     @property
