@@ -1,7 +1,7 @@
 """Show objects: counts in one line, tables and curves in notebooks, tables and labelled texts in terminals.
 
 Notebooks may be light or dark, so drawings use the colour of the surrounding text and an accent colour that is legible
-on both. All text is escaped.
+on both.
 
 >>> counted(1, "token"), counted(1200, "token"), counted(2, "entropy", "entropies")
 ('1 token', '1,200 tokens', '2 entropies')
@@ -157,7 +157,7 @@ class Grid:
 
 
 def _grown(least: dict[int, int], natural: Sequence[int], room: int) -> dict[int, int]:
-    """Distribute surplus `room` over columns; if room lacks, narrow the last column. Returns the widths.
+    """Distribute `room` over the columns; if it is negative, narrow the last column. Returns the widths.
 
     >>> _grown({0: 4, 2: 10}, [6, 9, 30], 40), _grown({0: 4, 2: 80}, [6, 9, 90], 40)
     ({0: 6, 2: 30}, {0: 4, 2: 34})

@@ -30,10 +30,10 @@ from volt_cli.encode import encode
 from volt_cli.export_import import export, import_
 from volt_cli.inspect import inspect
 from volt_cli.options import as_option, flag, with_options
-from volt_cli.process import Ended, ended_by_signals, prepare_standard_files
 from volt_cli.search import search
 from volt_cli.shard import shard
 from volt_cli.shrink import shrink
+from volt_cli.signals_and_stdio import Ended, ended_by_signals, prepare_standard_files
 from volt_cli.stream.commands import app as stream
 from volt_cli.translate_input_output import translate_input, translate_output
 from volt_cli.warmup import warmup

@@ -41,7 +41,6 @@ class Totals:
     n_left: int = 0
 
     def plus(self, other: Totals) -> Totals:
-        """Return the sums of both."""
         return Totals(*(getattr(self, name) + getattr(other, name) for name in Totals.__slots__))
 
     @property

@@ -1,8 +1,8 @@
 """A vocabulary and the counts of another corpus → candidates: the vocabulary's merges first, then new ones.
 
 Words are encoded with the vocabulary, and merging continues from there, so the old merges apply as before, and new ones
-follow. If the vocabulary merges by ranks, a new token and its neighbour may together spell an old token, and merge. So
-the final counts then come from encoding the words again, with all merges.
+follow. In a vocabulary that merges by ranks, a new token may merge with its neighbour into an old token, which changes
+the counts. For such a vocabulary, the final counts come from encoding the words again with all merges.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class ExactCurve:
     curve: EntropyCurve
 
     def balanced(self) -> RuleReading:
-        """Return the larger of `utility` and `median500`; for an extension `median500`."""
+        """Return the larger of `utility` and `median500`; if a vocabulary is extended, `median500`."""
         utility, median500 = self.utility(), self.median500()
         if self.candidates.extends:
             why = "for an extension balanced leaves utility out, because few extensions double a vocabulary"
@@ -96,7 +96,7 @@ class ExactCurve:
         return self._largest(MEDIAN_COUNT, MEDIAN_SHARE, self._types(1), f"half of the {self._kind}s in use")
 
     def f95(self) -> RuleReading:
-        """Return the largest size at which 95 % of tokens occur at least 100 times, or else the closest size."""
+        """Return the largest size at which 95 % of tokens occur 100 times; if none, that of the highest share."""
         n_types = self.curve.sizes - self._first
         return self._largest(F95_COUNT, F95_SHARE, n_types, f"95 % of the {self._kind}s", closest=True)
 

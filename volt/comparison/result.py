@@ -1,6 +1,6 @@
 """`Comparison`: the result of `compare`, and its JSON layout. A system → `SystemResult`: its measures on all texts.
 
-All reports come from one `Comparison`. `as_data` lays it out as JSON; a capitalised name stands for a dataclass:
+`as_data` lays it out as JSON; a capitalised name stands for a dataclass:
 
     version         1
     signature       the facts that reproduce the search

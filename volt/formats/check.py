@@ -80,7 +80,7 @@ def check_import(
 
 def _original(vocabulary: Vocabulary, path: Path, format: str, pattern: str | None) -> Peer:
     if format == "subword-nmt" and vocabulary.pretokenizer.is_bytes:  # these merges only look like subword-nmt's
-        from volt.formats.huggingface.library import peer_of_merges
+        from volt.formats.huggingface.reference_tokenizer import peer_of_merges
 
         return peer_of_merges(path, vocabulary)
     original = getattr(format_module(format), "original", None)

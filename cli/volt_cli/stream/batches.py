@@ -24,7 +24,7 @@ from volt.files.paths import exists
 from volt_cli.console import Phases, loading, prepare_kernels, print_json, say, show
 from volt_cli.io import check_places
 from volt_cli.options import Config, Json, Quiet, Seed, Trust, Workers, flag, option
-from volt_cli.process import Ended
+from volt_cli.signals_and_stdio import Ended
 from volt_cli.stream.delivery import MOST_STATE, Force, Signals, check_files, check_kept
 from volt_cli.stream.opening import TaskChoice, say_warnings
 

@@ -30,7 +30,7 @@ from volt.files.small_files import read_bytes
 from volt_cli.console import Phases, say
 from volt_cli.io import is_stdout
 from volt_cli.options import flag
-from volt_cli.process import Ended
+from volt_cli.signals_and_stdio import Ended
 
 if TYPE_CHECKING:
     from volt.stream.running.stream import Stream
@@ -150,7 +150,7 @@ class Positions:
                 while (left := used - self._stream.n) and self._stream.skip(min(left, _SKIPPED)):
                     advance(self._stream.n - first)
             if self._stream.n < used:
-                raise StreamError(f"--ack: {used} lines are reported as used, but the stream has only {self._stream.n}")
+                raise StreamError(f"--ack: {used} lines are used, but the stream has {self._stream.n}; check the file")
         self.first = self._stream.n
 
     def save(self, n_left: int) -> None:

@@ -20,7 +20,7 @@ from volt.files.paths import exists
 from volt_cli.console import Phases, loading, prepare_kernels, say, warn
 from volt_cli.io import check_places
 from volt_cli.options import Quiet, Rank, Seed, Workers, World, flag, option
-from volt_cli.process import Ended
+from volt_cli.signals_and_stdio import Ended
 from volt_cli.stream.delivery import (
     Consumer,
     Force,
@@ -79,7 +79,7 @@ class StateOptions:
     PANEL = "State"
 
     state: Annotated[Path | None, option("FILE", "Save the state here, regularly and at the end.")] = None
-    state_every: Annotated[int, option("N", "Minimum lines between two saved states; blocks are whole.")] = 100_000
+    state_every: Annotated[int, option("N", "Least lines between two saved states; blocks are whole.", min=1)] = 100_000
     from_state: Annotated[Path | None, option("FILE", "Start from this saved state.")] = None
     resume: Annotated[bool, flag("Continue from --state, if the file exists, and --ack.", "--resume")] = False
     force: Force = False
@@ -109,7 +109,7 @@ class StateOptions:
 def run(
     source: StreamOptions,
     states: StateOptions,
-    limit: Annotated[int | None, option("N", "Lines to write in this run; default: no limit.")] = None,
+    limit: Annotated[int | None, option("N", "Lines to write in this run; default: no limit.", min=0)] = None,
     workers: Workers = None,
     seed: Seed = None,
     rank: Rank = None,
@@ -132,7 +132,7 @@ def run(
     SIGUSR1 prints the same report on stderr as the end of the run. SIGINT and SIGTERM end the run after a whole line,
     and save its state.
     """
-    _check(limit, states, summary, sample, log_every)
+    _check(states, summary, sample, log_every)
     _check_files(source.files, states, [summary, sample])
     if sample is not None and log_every is None:
         raise ConfigError("--sample needs --log-every; choose the lines to save")
@@ -174,11 +174,7 @@ def run(
         raise typer.Exit(status)
 
 
-def _check(
-    limit: int | None, states: StateOptions, summary: Path | None, sample: Path | None, log_every: int | None
-) -> None:
-    if (limit is not None and limit < 0) or states.state_every < 1:
-        raise ConfigError(f"--limit {limit} --state-every {states.state_every}: the minimums are 0 and 1")
+def _check(states: StateOptions, summary: Path | None, sample: Path | None, log_every: int | None) -> None:
     if not stdout_is_open():
         raise OutputError("stdout is closed, but the lines go there; send them to a file or a pipe")
     if states.resume and states.state is None and states.ack is None:

@@ -245,4 +245,4 @@ def test_a_file_without_the_section_is_refused(folder: Path) -> None:
     with pytest.raises(ConfigError, match=r"stream\.yaml: key 'batches' is missing; add it, as in batches: \{fields"):
         parts_of(folder, "sources: {one: {path: a.tsv}}\n")
     with pytest.raises(ConfigError, match="rank 2 of world 2: ranks count from 0"):
-        parts_of(folder, "no YAML: [", rank=2, world=2)
+        parts_of(folder, "not YAML: [", rank=2, world=2)

@@ -78,7 +78,7 @@ def test_faults_name_the_lines_of_the_template() -> None:
     first, *_, last = str(error.value).split("\n")
     assert first == "stream.yaml:10: tasks.de_en.scr_lang: unknown key; did you mean src_lang?"
     assert last == "(the file is a template; expand it to see the text that is read)"
-    with pytest.raises(ConfigError, match=r"stream.yaml:6: no YAML: [^\n]*\n\(the file is a template"):
+    with pytest.raises(ConfigError, match=r"stream.yaml:6: not YAML: [^\n]*\n\(the file is a template"):
         parse_config(TEMPLATE.replace("inputs: {wmt", "inputs: [wmt"), values=VALUES)
     twice = TEMPLATE.replace("{{ lang|upper }}", "{{ lang ~ '\\n    src_lang: y' }}")
     with pytest.raises(ConfigError, match=r"stream.yaml:10: key 'src_lang' repeats line 10; remove one\n"):

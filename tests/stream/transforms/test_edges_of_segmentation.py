@@ -13,8 +13,8 @@ from volt.stream.checking.trace import DebugLine
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.nbest_segmenters import read_model, read_table
 from volt.stream.transforms.random_segmentation import DeterministicSegmentation, JoinPieces, MorfessorEm
-from volt.stream.transforms.segmenters import read_model, read_table
 from volt.stream.transforms.tags import LangPrefixBoth, Tag
 from volt.stream.transforms.transform import LoadedFiles, Transform, loaded
 from volt.stream.transforms.vocabulary_noise import Insertion, Switchout

@@ -15,7 +15,7 @@ from volt.stream.transforms.case import Lower, Title, Upper, has_case, titled
 from volt.stream.transforms.column import Column, blank, lengths, line_ends_of
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.segmenters import check_size
+from volt.stream.transforms.nbest_segmenters import check_size
 from volt.stream.transforms.taboo_segmentation import read_encoder
 from volt.stream.transforms.transform import LineFault, LoadedFiles, SharedCache, signature
 from volt.text.pretokenizer import PreTokenizer

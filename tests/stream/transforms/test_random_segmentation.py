@@ -18,8 +18,8 @@ from volt.stream.transforms import word_types
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.nbest_segmenters import read_model
 from volt.stream.transforms.random_segmentation import DeterministicSegmentation, JoinPieces, MorfessorEm, Sentencepiece
-from volt.stream.transforms.segmenters import read_model
 from volt.stream.transforms.transform import LineFault, LoadedFiles, Transform, deterministic, inverse, loaded
 from volt.stream.transforms.word_types import Choices, WordTypes
 

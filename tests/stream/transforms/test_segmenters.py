@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from volt.encode.encoder import Encoder
 from volt.errors import MissingLibraryError, VocabularyError
-from volt.stream.transforms.segmenters import Morfessor, Segmenter, UnigramLexicon, read_model, read_table
+from volt.stream.transforms.nbest_segmenters import Morfessor, Segmenter, UnigramLexicon, read_model, read_table
 from volt.stream.transforms.taboo_segmentation import DropoutSegmenter, read_sentencepiece_segmenter
 from volt.vocabulary import Vocabulary
 

@@ -14,8 +14,8 @@ from scipy.stats import chisquare
 
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.nbest_segmenters import UnigramLexicon
 from volt.stream.transforms.random_segmentation import disjoint, long_pieces, shares_of
-from volt.stream.transforms.segmenters import UnigramLexicon
 from volt.stream.transforms.subwords import Decode
 from volt.stream.transforms.taboo_segmentation import MorfessorEmTaboo, MorfessorEmTabooReordered, Taboo
 from volt.stream.transforms.transform import LoadedFiles, Transform, deterministic, inverse, loaded

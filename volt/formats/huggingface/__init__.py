@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 from volt.lazy import lazy
 
 if TYPE_CHECKING:
-    from volt.formats.huggingface.library import original as original
-    from volt.formats.huggingface.library import peer as peer
     from volt.formats.huggingface.reading import files_read as files_read
     from volt.formats.huggingface.reading import read as read
     from volt.formats.huggingface.reading import recognises as recognises
+    from volt.formats.huggingface.reference_tokenizer import original as original
+    from volt.formats.huggingface.reference_tokenizer import peer as peer
     from volt.formats.huggingface.writing import files_written as files_written
     from volt.formats.huggingface.writing import write as write
 
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
-        "library": ("original", "peer"),
+        "reference_tokenizer": ("original", "peer"),
         "reading": ("files_read", "read", "recognises"),
         "writing": ("files_written", "write"),
     },

@@ -126,7 +126,7 @@ def parse_config(
 
 
 def config_of_values(value: dict[str, Any], *, path: str) -> Configuration:
-    """Check a configuration given as values, without user code; paths are relative to the current folder.
+    """Check a configuration in Python values, without running user code. Paths start at the current folder.
 
     path: the configuration's name in errors
     """

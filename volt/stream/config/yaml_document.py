@@ -178,7 +178,7 @@ def parse(text: str, *, path: str, lines: Sequence[int] = ()) -> Document:
         raise ConfigError(f"{path}:1: merge keys are nested too deep; write the values out") from None
     except yaml.reader.ReaderError as error:  # characters that YAML forbids
         line = _line(lines, text.count("\n", 0, error.position))
-        raise ConfigError(f"{path}:{line}: no YAML: {error.reason}") from None
+        raise ConfigError(f"{path}:{line}: not YAML: {error.reason}") from None
 
 
 def _line(lines: Sequence[int], index: int) -> int:
@@ -199,4 +199,4 @@ def _explained(error: yaml.MarkedYAMLError, lines: Sequence[int]) -> str:
     if context.endswith(_OPEN) and error.problem_mark:
         problem = f"{problem} in line {_line(lines, error.problem_mark.line)}"
         hint = hint or "; close it, or fix that line"
-    return f"{line}: no YAML: {context} {problem}".replace("  ", " ").rstrip() + hint
+    return f"{line}: not YAML: {context} {problem}".replace("  ", " ").rstrip() + hint

@@ -129,7 +129,7 @@ class Remains(NamedTuple):
         return Remains(self.epoch, tuple(_between(self.spans, low, high)), tuple(_dealt(self.begun, number, world)))
 
     def parts(self, block_lines: int) -> Iterator[BlockRange]:
-        """Yield a rank's share in parts: first begun parts, then spans, split every `block_lines` lines."""
+        """Yield a rank's share: the rest of the parts already begun, then new parts of up to `block_lines` lines."""
         yield from self.begun
         for start, end in self.spans:
             for first in range(start, end, block_lines):
@@ -231,7 +231,7 @@ def remains_of(n_lines: int, deal: Deal, epoch: int) -> Remains:
 def check_rank(rank: int, world: int) -> tuple[int, int]:
     rank, world = arguments.whole(rank, "rank"), arguments.whole(world, "world")
     if not 0 <= rank < world:
-        raise ConfigError(f"rank {rank} of world {world}: ranks count from 0 to world − 1")
+        raise ConfigError(f"rank {rank} of world {world}: ranks count from 0 to {world - 1}")
     return rank, world
 
 

@@ -79,7 +79,7 @@ def _acceptable(difference: str, grown: Collection[str]) -> str:
 
 
 def n_lines_before(source: OpenSource, stored: Mapping[str, Any]) -> int | None:
-    """Return how many lines a source had when it was stored; None unless lines were only appended since."""
+    """Return the lines of a source when the state was stored; None if the source changed, except by appending."""
     before, digest = stored.get("n_lines"), stored.get("lines")
     if not isinstance(before, int) or not 0 < before < source.n_lines:
         return None

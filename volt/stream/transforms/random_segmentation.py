@@ -20,8 +20,8 @@ from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import Draws, each_field, map_columns
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.nbest_segmenters import Marked, Segmenter, read_model, read_table
 from volt.stream.transforms.options import Amount, Exponent, Fields, File, whole_between
-from volt.stream.transforms.segmenters import Marked, Segmenter, read_model, read_table
 from volt.stream.transforms.spm import NBest, SpmEncode
 from volt.stream.transforms.subwords import pieces_of
 from volt.stream.transforms.transform import (

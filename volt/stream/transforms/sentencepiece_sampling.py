@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from volt.errors import ConfigError, VocabularyError
 from volt.stream.transforms.column import Column, Ints, Longs, from_ends
 from volt.stream.transforms.line_rng import as_uniform
-from volt.stream.transforms.segmenters import PieceTrie, check_size, codes_of, symbols_of
+from volt.stream.transforms.nbest_segmenters import PieceTrie, check_size, codes_of, symbols_of
 
 if TYPE_CHECKING:
     from volt.kernels.lattice import JoinTable

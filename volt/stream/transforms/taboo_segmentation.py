@@ -20,9 +20,9 @@ from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import Draws, each_field, with_fields
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.nbest_segmenters import Scored, Segmenter, read_model, read_table
 from volt.stream.transforms.options import File, Probability
 from volt.stream.transforms.random_segmentation import SOURCE, TARGET, JoinPieces, Segmenting, known
-from volt.stream.transforms.segmenters import Scored, Segmenter, read_model, read_table
 from volt.stream.transforms.sentencepiece_sampling import UNIGRAM, UnigramSampler
 from volt.stream.transforms.spm import SpmDecode
 from volt.stream.transforms.subwords import Decode

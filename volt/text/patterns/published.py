@@ -164,7 +164,7 @@ def splits_of(name: str) -> tuple[Split, ...]:
 
 
 def name_of(splits: tuple[Split, ...]) -> str:
-    """Return the name of splits: the inverse of `splits_of`."""
+    """Return the name that stands for these splits: the inverse of `splits_of`."""
     if len(splits) == 1 and not splits[0].from_end:
         return _ONE + splits[0].pattern
     rows = [{"pattern": one.pattern, "from_end": True} if one.from_end else one.pattern for one in splits]

@@ -100,7 +100,7 @@ class _Moves:
         return rows[rows > 0]
 
     def _alike(self, rows: Rows, byte: int) -> bool:
-        """Check whether a break has the same moves as the end of the text in these rows, so that every search stops."""
+        """Check whether white space has the same moves in these rows as the end of the text: then searches stop."""
         return bool((self.of[rows, self.tables.classes[byte]] == self.of[rows, self.end]).all())
 
     def parts(self, byte: int) -> NDArray[np.bool_]:
