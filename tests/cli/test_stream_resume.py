@@ -107,7 +107,7 @@ def test_a_word_that_cannot_be_true_is_refused(volt_stream: Run, stream_folder: 
     assert b"continue with --resume" in volt_stream("run", "stream.yaml", "--ack", "ack", "--limit", 5, status=1).stderr
     (stream_folder / "stream.yaml").write_text("sources: {one: {path: one.tsv, epochs: 1}}")
     (stream_folder / "ack").write_text("9000\n")
-    assert b"has only 200" in volt_stream("run", "stream.yaml", "--ack", "ack", "--resume", status=1).stderr
+    assert b"the stream has 200" in volt_stream("run", "stream.yaml", "--ack", "ack", "--resume", status=1).stderr
     assert b"descriptor is not open" in volt_stream("run", "stream.yaml", "--ack", "99", status=2).stderr
 
 

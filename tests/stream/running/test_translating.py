@@ -222,7 +222,7 @@ def test_no_step_changes_the_number_of_lines(tmp_path: Path) -> None:
         "def fails(line):\n    return line[1 // len(line):]\n"
         "def draws(line, rng):\n    return str(rng.random())\n"
     )
-    error_text = {"some": "drops the line; translation", "fails": "ZeroDivisionError", "draws": ""}
+    error_text = {"some": "drops the line; each input line", "fails": "ZeroDivisionError", "draws": ""}
     for function, reason in error_text.items():
         steps = f"user: {{file: own.py, function: {function}, takes: line}}"
         (tmp_path / "t.yaml").write_text(
