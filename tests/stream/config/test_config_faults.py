@@ -40,7 +40,7 @@ FAULTS = {
     "bad schedule": (source("weight: {points: [[5, 1]]}"), 4, "sources.wmt.weight: schedule ((5, 1.0),): samples"),
     "choice of words": (source("shuffle: all"), 4, "sources.wmt.shuffle: should be 'lines', 'outputs' or 'none'"),
     "field bounds": (source("min_fields: 3\n    max_fields: 2"), 2, "no line can meet both limits"),
-    "policy at odds": (WMT + "errors: {on_fault: quarantine}\n", 4, "errors: on_fault='quarantine': give a quarantine file"),
+    "policy at odds": (WMT + "errors: {on_fault: quarantine}\n", 4, "errors: on_fault='quarantine': give a"),
     "transforms no list": (source("transforms: {lower: }"), 4, "sources.wmt.transforms: should be a valid list"),
     "unknown transform": (step("lwoer"), 6, "transforms[2]: unknown transform 'lwoer'; did you mean lower"),
     "unknown option": (step("lower:\n          feilds: [1]"), 7, "lower.feilds: unknown key; did you mean"),
