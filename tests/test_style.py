@@ -70,19 +70,14 @@ def named(tree: ast.Module) -> Iterator[tuple[str, int]]:
 
 
 def test_summaries_of_functions_start_with_a_verb() -> None:
-    """The docstring of a function does not open with What, Whether, That or Those; a property's may."""
+    """The docstring of a function does not open with What, Whether, That or Those."""
     places = [
         f"{path}:{node.lineno} {node.name}"
         for path, tree in trees().items()
         for node in ast.walk(tree)
-        if isinstance(node, FUNCTIONS) and not is_property(node) and VAGUE_OPENING.match(ast.get_docstring(node) or "")
+        if isinstance(node, FUNCTIONS) and VAGUE_OPENING.match(ast.get_docstring(node) or "")
     ]
     assert places == [], "\n".join(places)
-
-
-def is_property(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Check whether a function is read as an attribute."""
-    return any("property" in ast.unparse(decorator) for decorator in function.decorator_list)
 
 
 def test_notes_on_a_release_are_short() -> None:

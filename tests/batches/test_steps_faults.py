@@ -51,7 +51,7 @@ DAMAGE: dict[str, tuple[Callable[[State], Any], str]] = {
     "no stretch": (lambda state: resealed({**state, "stretches": []}), "no stretches"),
     "bits": (in_stretch(wanted="?"), "does not contain bits"),
     "no samples": (in_stretch(wanted=bits_of(np.arange(0))), "5 steps of a window that has 0"),
-    "other samples": (in_stretch(wanted=bits_of(np.array([0, 50]))), "sample 50, but the lines give 50"),
+    "other samples": (in_stretch(wanted=bits_of(np.array([0, 50]))), "sample 50 .* of only 50"),
     "stream": (in_stretch(stream={"n": 1}), "state"),
     "lines": (in_stretch(n_lines=999), "stretch of 999 lines, but 200 follow"),
 }  # fmt: skip

@@ -86,7 +86,7 @@ class Windows:
                 raise refusal(f"the state has a stretch of {stored.n_lines:,} lines, but {stretch.n_lines:,} follow")
             if stored.wanted is not None:
                 if len(stored.wanted) and stored.wanted[-1] >= len(samples):
-                    raise refusal(f"the state has sample {stored.wanted[-1]:,}, but the lines give {len(samples):,}")
+                    raise refusal(f"the state has sample {stored.wanted[-1]:,} (from 0) of only {len(samples):,}")
                 stretch, samples = stretch.of(stored.wanted), taken_samples(samples, stored.wanted)
             parts.append((stretch, samples))
         return self._planned(number, world, parts)

@@ -196,7 +196,7 @@ class ShardCounter:
 
     @property
     def _cuts_first(self) -> bool:
-        """Whether texts may be split at ASCII white space first, which is faster and gives equal words."""
+        """Return whether texts may be split at ASCII white space first, which is faster and gives equal words."""
         return self.pretokenizer.name == "whitespace" and not self.fields and not self.word_counts
 
     @property

@@ -69,7 +69,6 @@ class CountTable:
 
     @property
     def is_full(self) -> bool:
-        """Whether the caller should clear the table."""
         most, most_bytes = self._most
         return self.n >= most or int(self._table.starts[self.n]) >= most_bytes
 

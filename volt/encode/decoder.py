@@ -99,7 +99,7 @@ class Decoder:
 
     @property
     def _may_spell_spaces(self) -> bool:
-        """Whether byte tokens may spell "▁": `decode` turns this into a space, compiled code does not."""
+        """Return whether byte tokens may spell "▁": `decode` turns this into a space, compiled code does not."""
         return self.vocabulary.byte_fallback and _shows_spaces(self.vocabulary)
 
     def _blocks(self, ids: Ids, offsets: Longs) -> Iterator[tuple[Longs, NDArray[np.uint8]]]:

@@ -39,7 +39,7 @@ class Destination:
 
     @property
     def is_written_through(self) -> bool:
-        """Whether the file, such as a pipe, is written directly instead of being replaced by a new file."""
+        """Return whether the file, such as a pipe, is written directly instead of being replaced by a new file."""
         kind = stat.S_IFREG if self.status is None else stat.S_IFMT(self.status.st_mode)
         return self.descriptor is not None or kind not in (stat.S_IFREG, stat.S_IFDIR)
 

@@ -117,7 +117,6 @@ class PreTokenizer:
 
     @property
     def has_own_pattern(self) -> bool:
-        """Whether the name contains the pattern."""
         return self.name.startswith("regex:") or is_declared(self.name)
 
     @property
@@ -134,7 +133,7 @@ class PreTokenizer:
 
     @property
     def keeps_spaces(self) -> bool:
-        """Whether pre-tokens contain spaces, as "▁". Pre-tokens of a regex do if it matches a lone space."""
+        """Return whether pre-tokens contain spaces, as "▁". Pre-tokens of a regex do if it matches a lone space."""
         if self.name.startswith("regex:"):
             return _keeps_lone_space(self.pattern)
         if drops_rest(self.name):
@@ -143,12 +142,12 @@ class PreTokenizer:
 
     @property
     def is_bytes(self) -> bool:
-        """Whether pre-tokens are spelled in GPT-2's byte alphabet."""
+        """Return whether pre-tokens are spelled in GPT-2's byte alphabet."""
         return self.name == "bytes" or (self.name.startswith(BYTES) and is_declared(self.name))
 
     @property
     def dummy_prefix(self) -> bool:
-        """Whether a "▁" that is not in the text starts every line; decoding strips it."""
+        """Return whether a "▁" that is not in the text starts every line; decoding strips it."""
         return self.name == "unicode" or self.name.startswith("metaspace")
 
     def dummy_of(self, text: str) -> str:
@@ -161,7 +160,7 @@ class PreTokenizer:
 
     @property
     def isolates_users(self) -> bool:
-        """Whether user tokens are not words themselves, as in CLIP, and so get no end-of-word marker."""
+        """Return whether user tokens are not words themselves, as in CLIP, and so get no end-of-word marker."""
         return drops_rest(self.name)
 
     def extract(self, expr: pl.Expr, *, hidden: bool = True) -> pl.Expr:

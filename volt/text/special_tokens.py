@@ -95,7 +95,7 @@ class SpecialTokens:
 
     @property
     def has_four_roles(self) -> bool:
-        """Whether unk, bos, eos and pad are four different tokens, and all other special tokens are user tokens."""
+        """Return whether unk, bos, eos and pad are four tokens, and all other special tokens are user tokens."""
         return not self.control and len(self.roles) == 4 and len(self.all) == 4 + len(self.user)
 
     def hide(self, text: pl.Expr) -> pl.Expr:

@@ -240,7 +240,7 @@ class Vocabulary:
 
     @property
     def is_plain(self) -> bool:
-        """Whether ids have the usual order, all four roles have tokens of their own, and merging is "pairs"."""
+        """Return whether ids have the usual order, all four roles have tokens of their own, and merging is "pairs"."""
         usual = self.merging == "pairs" and not self.whole_words and not self.order
         return usual and self.special.has_four_roles
 

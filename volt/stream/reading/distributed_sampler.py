@@ -231,7 +231,7 @@ def remains_of(n_lines: int, deal: Deal, epoch: int) -> Remains:
 def check_rank(rank: int, world: int) -> tuple[int, int]:
     rank, world = arguments.whole(rank, "rank"), arguments.whole(world, "world")
     if not 0 <= rank < world:
-        raise ConfigError(f"rank {rank} of world {world}: ranks count from 0 to {world - 1}")
+        raise ConfigError(f"rank {rank} of world {world}: give a world of 1 or more, and a rank from 0 to below it")
     return rank, world
 
 

@@ -86,7 +86,7 @@ class Splitter:
 
     @property
     def is_linear(self) -> bool:
-        """Whether splitting provably takes linear time. Raises ConfigError if the proof takes too long."""
+        """Return whether splitting provably takes linear time. Raises ConfigError if the proof takes too long."""
         return all(map(is_linear, self.automata))
 
     def split(self, text: str) -> list[str]:
