@@ -155,7 +155,7 @@ def test_a_rank_that_is_none() -> None:
     batches, dealt = token_batches([3, 2], max_tokens=9, world=2), deal([3, 2], world=2)
     for of_rank in (batches.of_rank, dealt.of_rank):
         for rank in (2, -1):
-            with pytest.raises(ConfigError, match=f"rank {rank} of world 2: give a world of 1"):
+            with pytest.raises(ConfigError, match=f"rank {rank} of world 2: give a rank of 0 or more"):
                 of_rank(rank)
 
 

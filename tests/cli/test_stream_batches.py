@@ -143,7 +143,7 @@ def test_a_wrong_configuration_is_refused(volt_stream: Run, config: Path, name: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["b.yaml", *SET, "--rank", 2, "--world", 2], "rank 2 of world 2: give a world of 1"),
+        (["b.yaml", *SET, "--rank", 2, "--world", 2], "rank 2 of world 2: give a rank of 0 or more"),
         (["b.yaml", *SET, "--rank", 1], "rank 1 of world 1"),
         (["b.yaml", *SET, "--world", 0], "'--world'"),
         (["b.yaml", *SET, "-n", 0], "'--steps'"),

@@ -239,7 +239,7 @@ def test_joined_picks_give_the_same_outputs(picks: set[tuple[int, int]]) -> None
 @pytest.mark.parametrize(("rank", "world"), [(-1, 2), (2, 2), (0, 0), (0, -1)])
 def test_ranks_count_from_0(rank: int, world: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Below the world; a launcher's variables are named with their values."""
-    with pytest.raises(ConfigError, match=rf"rank {rank} of world {world}: give a world of 1"):
+    with pytest.raises(ConfigError, match=rf"rank {rank} of world {world}: give a rank of 0 or more"):
         check_rank(rank, world)
     with pytest.raises(ConfigError, match=rf"^RANK='{rank}', WORLD_SIZE='{world}': rank .*; unset them"):
         from_environment({"RANK": str(rank), "WORLD_SIZE": str(world)})

@@ -231,7 +231,7 @@ def remains_of(n_lines: int, deal: Deal, epoch: int) -> Remains:
 def check_rank(rank: int, world: int) -> tuple[int, int]:
     rank, world = arguments.whole(rank, "rank"), arguments.whole(world, "world")
     if not 0 <= rank < world:
-        raise ConfigError(f"rank {rank} of world {world}: give a world of 1 or more, and a rank from 0 to below it")
+        raise ConfigError(f"rank {rank} of world {world}: give a rank of 0 or more, and a world above it")
     return rank, world
 
 
