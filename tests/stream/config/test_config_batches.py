@@ -244,5 +244,5 @@ def test_a_file_without_the_section_is_refused(folder: Path) -> None:
     """With what to write; and a rank that the world has not, before anything is read."""
     with pytest.raises(ConfigError, match=r"stream\.yaml: key 'batches' is missing; add it, as in batches: \{fields"):
         parts_of(folder, "sources: {one: {path: a.tsv}}\n")
-    with pytest.raises(ConfigError, match="rank 2 of world 2: ranks count from 0"):
+    with pytest.raises(ConfigError, match="rank 2 of world 2: give a rank"):
         parts_of(folder, "not YAML: [", rank=2, world=2)
