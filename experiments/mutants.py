@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from queue import SimpleQueue
 from types import FrameType
@@ -48,17 +49,23 @@ WITHOUT_EFFECT = ("annotation", "returns", "decorator_list", "bases", "type_para
 MAX_SECONDS = 40.0  # of recorded time of the tests that run for a mutant
 MAX_TESTS = 250
 N_GROUPS = 48  # processes that record
+START_SECONDS = (
+    30.0  # until pytest runs the first test, on a busy machine; then tests may take twice as long as recorded
+)
 GROUP_SECONDS = 600.0  # a test that waits for ever costs its group
 TEST_SECONDS = 10.0  # a test that takes longer as plain Python is not recorded
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A change of one place: the bytes from start to end of a file become `text`. Lines count from 1."""
+    """A change of one place: the bytes from start to end of a file become `text`.
+
+    tested_lines: lines, counted from 1, whose tests run; all lines for code that runs on import, such as defaults
+    """
 
     path: str
-    first_line: int
-    last_line: int
+    line: int
+    tested_lines: range
     start: int
     end: int
     text: str
@@ -73,10 +80,14 @@ def mutants(path: str, source: str) -> Iterator[Mutant]:
     starts = [0]
     for line in source.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
-    for node in _nodes(ast.parse(source)):
+    tree = ast.parse(source)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    for node in _nodes(tree):
         start, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
+        is_called = any(one.body[0].lineno <= node.lineno <= one.end_lineno for one in functions)
+        lines = range(node.lineno, node.end_lineno + 1) if is_called else range(1, len(starts))
         for text in _changes(node):
-            yield Mutant(path, node.lineno, node.end_lineno, start, end, text)
+            yield Mutant(path, node.lineno, lines, start, end, text)
 
 
 def _nodes(node: ast.AST) -> Iterator[Any]:
@@ -231,23 +242,15 @@ def pytest_sessionfinish() -> None:
 
 
 def select_tests(mutant: Mutant, lines: dict[str, list[str]], seconds: dict[str, float]) -> list[str]:
-    """Return the tests that execute a mutant's lines, quick ones first, as many as may run.
-
-    If no test executes them, as for constants of a module, the tests of the file's other lines are taken.
-    """
-    numbers = map(str, range(mutant.first_line, mutant.last_line + 1))
-    names = set().union(*(lines.get(number, []) for number in numbers)) or set().union(*lines.values())
-    chosen, total = [], 0.0
-    for name in sorted(names & seconds.keys(), key=lambda name: (seconds[name], name))[:MAX_TESTS]:
-        total += seconds[name]
-        if total > MAX_SECONDS and chosen:
-            break
-        chosen.append(name)
-    return chosen
+    """Return the tests that execute a mutant's lines, quick ones first, as many as may run."""
+    names = set[str]().union(*(lines.get(str(number), []) for number in mutant.tested_lines)) & seconds.keys()
+    ordered = sorted(names, key=lambda name: (seconds[name], name))[:MAX_TESTS]
+    totals = accumulate(seconds[name] for name in ordered)
+    return ordered[: max(1, sum(total <= MAX_SECONDS for total in totals))]
 
 
-def survives(mutant: Mutant, tests: list[str], checkout: Path) -> bool:
-    """Apply a mutant in a copy of the checkout, run tests until one fails, and undo it."""
+def survives(mutant: Mutant, tests: list[str], limit: float, checkout: Path) -> bool:
+    """Apply a mutant in a copy of the checkout, run tests until one fails, and undo it. limit: in seconds"""
     path = checkout / mutant.path
     source = path.read_bytes()
     path.write_bytes(source[: mutant.start] + mutant.text.encode() + source[mutant.end :])
@@ -255,7 +258,7 @@ def survives(mutant: Mutant, tests: list[str], checkout: Path) -> bool:
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
     process = subprocess.Popen(command, cwd=checkout, env=variables, start_new_session=True, **silent)
     try:
-        return process.wait(timeout=3 * MAX_SECONDS) == 0
+        return process.wait(limit) == 0
     except subprocess.TimeoutExpired:
         return False
     finally:
@@ -285,9 +288,9 @@ def run(seed: int, n: int, folder: Path, workers: int) -> None:
         def outcome(mutant: Mutant) -> str:
             if not (names := select_tests(mutant, lines[mutant.path], seconds)):
                 return "uncovered"
-            checkout = checkouts.get()
+            checkout, limit = checkouts.get(), START_SECONDS + 2 * sum(seconds[name] for name in names)
             try:
-                return "survived" if survives(mutant, names, checkout) else "killed"
+                return "survived" if survives(mutant, names, limit, checkout) else "killed"
             finally:
                 checkouts.put(checkout)
 
@@ -295,7 +298,7 @@ def run(seed: int, n: int, folder: Path, workers: int) -> None:
             counts[word] += 1
             if word != "killed":
                 before = sources[mutant.path].encode()[mutant.start : mutant.end].decode()
-                print(f"{word:9} {mutant.path}:{mutant.first_line}: {before!r} → {mutant.text!r}", flush=True)
+                print(f"{word:9} {mutant.path}:{mutant.line}: {before!r} → {mutant.text!r}", flush=True)
     print(f"seed {seed}:", ", ".join(f"{count} {word}" for word, count in sorted(counts.items())), f"of {n}")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from golden import check
 from held import CANDIDATES, COUNTS, ENCODER, PUBLIC, RESULT
 from scipy import sparse
 
@@ -36,15 +37,17 @@ def objects(folder: Path) -> dict[str, object]:
         "parameters": volt.SearchParameters(), "solver": volt.Sinkhorn(), "stream": stream, "source": source,
         "summary": stream.summary(), "audit": volt.stream.audit(stream, turns=100), "trace": next(volt.stream.trace(stream, [7])),
         "batch": Batch.of(["low" * 9] * 500), "mixture": Mixture([1.0] * 500), "checks": Checks(), "policy": ErrorPolicy(),
+        "reach": volt.encode.reach(RESULT.vocabulary), "plan of a stream": volt.stream.plan(stream, at=9, seconds=0),
     }  # fmt: skip
 
 
 def test_every_object_shows_itself_in_a_line(tmp_path: Path) -> None:
-    """However much an object holds, its repr is a line of at most 220 characters; those that are our own say what it is."""
-    for name, value in objects(tmp_path).items():
-        shown = repr(value)
-        assert len(shown) <= (220 if name in ("parameters", "policy") else 120), shown
-        assert "\n" not in shown
+    """However much an object holds, its repr is the stored line, of at most 220 characters."""
+    shown = {name: repr(value) for name, value in objects(tmp_path).items()}
+    for name, text in shown.items():
+        assert len(text) <= (220 if name in ("parameters", "policy") else 120), text
+        assert "\n" not in text
+    check("representations", shown)
 
 
 def test_notebooks_show_texts_as_they_are() -> None:

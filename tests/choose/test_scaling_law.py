@@ -95,6 +95,19 @@ def test_a_size_out_of_reach_is_said(model, place, at_least):
         assert ("fewer than" in pick.why) != at_least
 
 
+def test_a_size_at_either_end_is_no_limit():
+    """The smallest and the largest size that the candidates offer are picks as any other; the next sizes are not."""
+    for least in (CANDIDATES.n_atoms, CANDIDATES.n_atoms - 1):
+        model = model_of(least)
+        assert model.size == least
+        why = search(CANDIDATES, model=model).picks["scaling"].why
+        assert ("fewer than" in why) == (least < CANDIDATES.n_atoms)
+    for most in (CANDIDATES.n_tokens, CANDIDATES.n_tokens + 1):
+        model = model_of(most)
+        assert model.size == most
+        assert search(CANDIDATES, model=model).picks["scaling"].at_least == (most > CANDIDATES.n_tokens)
+
+
 # Tokens and operations per byte
 
 

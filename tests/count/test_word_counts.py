@@ -1,6 +1,7 @@
 """Laws of word counts: a commutative monoid, fingerprinted, rescaled and mixed, that never overflows in silence."""
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import polars as pl
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from volt.count.word_counts import WordCounts, mix
 from volt.errors import ConfigError, CorpusError
+from volt.text import Normalizer, PreTokenizer
 
 table = st.dictionaries(st.text(min_size=1, max_size=4), st.integers(1, 2**40), max_size=6)
 counts_ = table.map(WordCounts.from_pairs)
@@ -24,6 +26,19 @@ def test_addition_is_a_commutative_monoid(a: WordCounts, b: WordCounts, c: WordC
     assert a + WordCounts.empty() == a == WordCounts.empty() + a
     assert pairs(a + b) == Counter(pairs(a)) + Counter(pairs(b))
     assert (a + b).total == a.total + b.total
+
+
+def test_counts_are_equal_if_all_but_their_sources_are() -> None:
+    """A difference in one attribute is enough; sources and the temperature of a mixture are not compared."""
+    counts = WordCounts.from_pairs({"a": 1, "b": 2})
+    others = {
+        "n_lines": 1, "n_bytes": 1, "n_bad_lines": 1, "bound": 1, "n_left_out": 1, "normalizer": Normalizer("nfc"),
+        "pretokenizer": PreTokenizer("gpt2"), "table": WordCounts.from_pairs({"a": 1, "b": 3}).table,
+    }  # fmt: skip
+    assert replace(counts, sources=("x", "y"), temperature=2.0) == counts
+    for name, value in others.items():
+        assert replace(counts, **{name: value}) != counts, name
+    assert counts != {"a": 1, "b": 2}
 
 
 @given(table)

@@ -62,6 +62,12 @@ def test_shares_of_mixtures(name: str) -> None:
     check(f"mixing shares {name}", text)
 
 
+def test_a_mixture_ends_with_its_first_stretch_without_shares() -> None:
+    """If all weights are 0 at several last points, the first of these counts; pauses before other points do not."""
+    result = shares_of([Schedule(((0, 1.0), (3, 0.0), (5, 1.0), (7, 0.0), (9, 0.0)))], may_end=True)
+    assert [result.until(sample) for sample in (0, 6, 7, 8, 9, 10)] == [7, 7, 7, 8, 9, 10]
+
+
 def test_weights_and_virtual_sizes() -> None:
     """Weights that sizes give, with the usual temperature too, and lines of a virtual epoch."""
     sizes = {"a": 1000, "b": 100, "c": 1}

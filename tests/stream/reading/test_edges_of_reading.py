@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import inspect
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from volt.errors import StreamError
 from volt.files.text_checks import LongLineError
 from volt.stream import Source, Stream
 from volt.stream.reading.open_shard import open_pair, open_shard
+from volt.stream.reading.open_source import open_source
 from volt.stream.reading.shard import Shard
 from volt.stream.reading.text_shard import lines_of
 
@@ -53,6 +55,20 @@ def test_a_line_that_is_too_long_names_what_a_stream_has(tmp_path: Path) -> None
             open_shard(str(path), split_lines=None, fields=fields, cache=tmp_path, max_line=3)
         assert "max_line=" not in str(error.value)
         assert isinstance(error.value.__cause__, LongLineError)
+
+
+def test_the_limit_of_a_source_counts(tmp_path: Path) -> None:
+    """A line of as many bytes as max_line says is read, one more is not, whatever the kind of the files."""
+    (tmp_path / "a.txt").write_text("long line\n")
+    (tmp_path / "a.jsonl").write_text('{"de": "long line"}\n')
+    kinds: list[tuple[str, int, dict[str, Any]]] = [
+        ("a.txt", 9, {}), ("a.txt", 9, {"names": ("x", "y")}), ("a.jsonl", 19, {"names": ("x",), "keys": ("de",)}),
+    ]  # fmt: skip
+    for name, n_bytes, options in kinds:
+        paths = (str(tmp_path / name),) * (2 if name == "a.txt" and options else 1)
+        with pytest.raises(StreamError, match=f"{name}:1: the line has more than {n_bytes - 1} bytes"):
+            open_source(Source("s", paths, max_line=n_bytes - 1, **options), seed=1)
+        assert open_source(Source("s", paths, max_line=n_bytes, **options), seed=1).n_lines == 1
 
 
 def test_only_what_can_be_read_can_be_made() -> None:
