@@ -276,8 +276,8 @@ def _started(*arguments: object) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("process", ["gcs_server", pytest.param("raylet", marks=pytest.mark.campaign)])
+@pytest.mark.campaign
+@pytest.mark.parametrize("process", ["gcs_server", "raylet"])
 def test_a_command_that_is_ended_while_ray_starts_says_so(tmp_path: Path, process: str) -> None:
     """With the status of SIGTERM, when one of the cluster's processes is there, and the others are not yet."""
     import psutil
@@ -291,7 +291,7 @@ def test_a_command_that_is_ended_while_ray_starts_says_so(tmp_path: Path, proces
     assert (command.returncode, said) == (143, b"ended by SIGTERM\n")
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_a_command_that_is_ended_leaves_no_part(tmp_path: Path, encoder: Encoder) -> None:
     """Workers are killed while they write, and what they had begun is gone with them."""
     (tmp_path / "a.txt").write_bytes(b"low lower newest\n" * 8_000_000)

@@ -134,6 +134,7 @@ def test_compiled_code_is_kept_in_the_folder_that_the_user_names(kernels: Path, 
 
 
 @compiles
+@pytest.mark.campaign
 def test_loops_run_from_a_zip_file(kernels: Path, tmp_path: Path) -> None:
     """Where no sources can be compared, every process compiles rather than trust what is on disk."""
     root = tmp_path / "zipped"
@@ -159,6 +160,7 @@ def test_processes_that_start_at_once_share_what_they_compile(kernels: Path) -> 
 
 
 @compiles
+@pytest.mark.campaign
 def test_a_process_outlives_the_folder_of_its_code(kernels: Path) -> None:
     """A process of older code, whose folder is removed by one of newer code, runs its own: it compiles it again."""
     assert run(kernels) == COMPILED
