@@ -293,7 +293,7 @@ def open_table(
                 cut = look.at(rows(str(place), tuple(values.values()), n=split_lines, max_line=max_line))
                 return (noted(path, "frames", cut, copy=copy),), look.facts()
 
-        key = ["table", split_lines, list(values.values())]
+        key = ["table", split_lines, max_line, list(values.values())]  # JSON lines are longer than their values
         return TableShard(*cached_index([path], make, cache=cache, max_line=max_line, key=key), tuple(values))
 
 
