@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
@@ -146,6 +147,26 @@ def test_ids_are_those_of_the_library(kind: str, tmp_path: Path) -> None:
         )
 
 
+WHITE_STEPS = [
+    {"type": "Strip", "strip_left": True, "strip_right": True},
+    {"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "},
+    {"type": "Replace", "pattern": {"String": "\t"}, "content": " "},
+]
+
+
+@pytest.mark.parametrize("white", WHITE_STEPS)
+def test_steps_about_white_space_are_read_only_where_it_is_dropped(white: dict, tmp_path: Path) -> None:
+    """Elsewhere they change the ids, so a file with such a step gives the library's ids, or is refused."""
+    read = []
+    for kind in CUTS:
+        data = file_of(kind, random.Random(kind))
+        data["normalizer"] = {"type": "Sequence", "normalizers": [white, *CUTS[kind][0]]}
+        with suppress(VocabularyError):
+            assert_same_ids(data, ["  ab \t ba  a\tb ", " ", ""], tmp_path)
+            read.append(kind)
+    assert read == ["words", "white, digits", "marked words", "suffix", "clip"]
+
+
 def step(chance: random.Random) -> dict:
     kind = chance.randrange(6)
     if kind < 3:
@@ -255,6 +276,24 @@ def test_a_folder_of_merges_and_ids(tmp_path: Path) -> None:
     assert (vocabulary.special.eos, vocabulary.special.control) == ("<|end|>", ("<s>",))
     lines = [*LINES, "a<mask> b <|end|>", " <mask>"]
     assert [Encoder(vocabulary).encode_ids(line).tolist() for line in lines] == peer.ids(lines)
+
+
+ID_0 = {
+    "vocab.json": {},
+    "added_tokens.json": {"<mask>": 0},
+    "tokenizer_config.json": {"added_tokens_decoder": {"0": {"content": "<mask>"}}},
+}
+
+
+@pytest.mark.parametrize("name", ID_0)
+def test_a_folder_may_give_the_id_0_to_a_special_token(name: str, tmp_path: Path) -> None:
+    """Whichever file beside merges.txt gives it."""
+    pieces = ["<mask>" if name == "vocab.json" else "", *ALPHABET, "Ġt"]
+    (tmp_path / "vocab.json").write_text(json.dumps({piece: n for n, piece in enumerate(pieces) if piece}))
+    (tmp_path / "merges.txt").write_text("#version: 0.2\nĠ t\n", encoding="utf-8")
+    if ID_0[name]:
+        (tmp_path / name).write_text(json.dumps(ID_0[name]))
+    assert huggingface.read(tmp_path).pieces == ("<mask>", *pieces[1:])
 
 
 @pytest.mark.parametrize("kind", ["words", "suffix", "clip", "metaspace", "first"])

@@ -16,7 +16,7 @@ from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
 from volt.formats import huggingface
 from volt.text.byte_alphabet import ALPHABET, to_bytes
-from volt.text.special_tokens import SpecialTokens
+from volt.text.special_tokens import ROLES, SpecialTokens
 from volt.vocabulary import Vocabulary
 
 tokenizers = pytest.importorskip("tokenizers")
@@ -79,6 +79,15 @@ def test_a_role_that_is_a_user_token_is_found_in_text(tmp_path):
     assert any("finds <|e|> in text" in note for note in notes)
     found = transformers.AutoTokenizer.from_pretrained(tmp_path / "m")
     assert found.encode("lo<|a|>w", add_special_tokens=False) == Encoder(vocabulary).encode_ids("lo<|a|>w").tolist()
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_user_token_of_every_role_is_met(role, tmp_path):
+    """transformers must find user tokens in text, so special tokens are not split if one of them has a role."""
+    for user, is_split in (("<u>", True), (getattr(SpecialTokens(), role), False)):
+        huggingface.write(Vocabulary(**PLAIN, special=SpecialTokens(user=(user,))), tmp_path / user.strip("</>"))
+        config = json.loads((tmp_path / user.strip("</>") / "tokenizer_config.json").read_text())
+        assert config["split_special_tokens"] is is_split
 
 
 @given(drawn=st.data())

@@ -6,6 +6,7 @@ import json
 import re
 import tempfile
 from functools import cache
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from exports import LINES, assert_agree, learn
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
 from volt.formats import huggingface
+from volt.text.byte_alphabet import ALPHABET
 
 pytest.importorskip("tokenizers")
 
@@ -162,6 +164,9 @@ def test_what_a_file_does_otherwise_is_reported(name, tmp_path):
         ({"vocab": {"<unk>": 0, "<s>": 1}, "merges": []}, None),
         ({"added": [(9000, "<x>"), (9000, "<y>")]}, "'<y>' has the id 9000, which '<x>' has"),
         ({"added": [(2, "<x>")]}, "'<x>' has the id 2, which '.+' has"),
+        ({"added": [(0, "<x>")]}, "'<x>' has the id 0, which '<unk>' has"),
+        ({"added": [(9000, "<unk>")]}, "'<unk>' has the id 9000, not its id in model.vocab"),
+        ({"added": [(-1, "<x>")]}, "'<x>' has the id -1, not its id"),
     ],
 )
 def test_ids_belong_to_one_token(change, said, tmp_path):
@@ -177,6 +182,25 @@ def test_ids_belong_to_one_token(change, said, tmp_path):
         return
     with pytest.raises(VocabularyError, match=rf"a\.json: .*{said}"):
         huggingface.read(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize("added", list(permutations([("a", 0), ("<x>", 3), ("<y>", 4), ("<z>", 5)], 3)))
+def test_an_id_that_the_library_changes_is_reported(added, tmp_path):
+    """Of added tokens, some of them in model.vocab: a note names the first that has another id in the library."""
+    from tokenizers import Tokenizer
+
+    model = {"type": "BPE", "vocab": {"a": 0, "b": 1, "c": 2}, "merges": []}
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
+    rows = [{"id": number, "content": token, **flags} for token, number in added]
+    data = {"version": "1.0", "model": model, "added_tokens": rows, "pre_tokenizer": {"type": "WhitespaceSplit"}}
+    (tmp_path / "a.json").write_text(json.dumps(data))
+    theirs, vocabulary = Tokenizer.from_file(str(tmp_path / "a.json")), huggingface.read(tmp_path / "a.json")
+    assert {token: vocabulary.ids[token] for token, _ in added} == dict(added)
+    other = [(token, theirs.token_to_id(token), number) for token, number in added]
+    said = [note for note in vocabulary.provenance["lost"] if "which model.vocab lacks" in note]
+    assert [re.findall(r"token (\S+), .* the id (\d+) there, (\d+) here", note)[0] for note in said] == [
+        (token, str(there), str(here)) for token, there, here in other if there != here
+    ][:1]
 
 
 def test_some_byte_tokens_are_not_enough(tmp_path):
@@ -221,7 +245,7 @@ def test_the_first_word_keeps_its_space_beside_user_tokens(level, tmp_path):
 
 
 def test_of_equal_merges_the_last_counts(tmp_path):
-    """A merge that is listed twice has its later rank, in VOLT as in tokenizers."""
+    """A merge that is listed twice has its later rank, in VOLT as in tokenizers, in a folder of merges.txt as well."""
     merges = [["a", "b"], ["b", "c"], ["a", "b"]]
     vocab = {token: number for number, token in enumerate(["a", "b", "c", "ab", "bc"])}
     model = {"type": "BPE", "vocab": vocab, "merges": merges}
@@ -229,6 +253,11 @@ def test_of_equal_merges_the_last_counts(tmp_path):
     path.write_text(json.dumps({"version": "1.0", "model": model, "pre_tokenizer": {"type": "WhitespaceSplit"}}))
     pieces = Encoder(huggingface.read(path)).encode_lines(["abc ab"])
     assert pieces == huggingface.peer(path).pieces(["abc ab"]) == [["a", "bc", "ab"]]
+    (folder := tmp_path / "m").mkdir()
+    (folder / "vocab.json").write_text(json.dumps({token: n for n, token in enumerate([*ALPHABET, "ab", "bc", "Ġt"])}))
+    (folder / "merges.txt").write_text("#version: 0.2\na b\nb c\nĠ t\na b\n", encoding="utf-8")
+    pieces = Encoder(huggingface.read(folder)).encode_lines(["abc ab"])
+    assert pieces == huggingface.peer(folder).pieces(["abc ab"]) == [["a", "bc", "Ġ", "ab"]]
 
 
 def _join(model, left, right):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,7 +17,8 @@ from vocabularies import vocabularies
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
 from volt.formats.marian import quoted, unquoted
-from volt.formats.registry import read_vocabulary, write_vocabulary
+from volt.formats.protocol import HEAD_SIZE
+from volt.formats.registry import format_of, listed_pieces, read_vocabulary, write_vocabulary
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
@@ -123,6 +125,26 @@ def test_codes_serve_as_merges(name, tmp_path: Path) -> None:
     assert found.scaffolding == ("lo", "er</w>")
 
 
+@pytest.mark.parametrize(("end", "unk"), list(product(("</s>", "eos", "'</s>'"), ("<unk>", "UNK", '"<unk>"'))))
+def test_only_at_its_own_id_is_a_name_marian_s(end, unk, tmp_path: Path) -> None:
+    """</s> and <unk> have the ids 0 and 1, older files call them eos and UNK; with other ids these are words."""
+    (tmp_path / "codes").write_text("#version: 0.2\ne o\neo s</w>\nU N\nUN K</w>\n", encoding="utf-8")
+    (tmp_path / "list").write_text(f"{end}: 0\n{unk}: 1\no@@: 2\n", encoding="utf-8")
+    words = [word for word in ("eos", "UNK") if word not in (end, unk)]
+    with (tmp_path / "list").open("a") as file:
+        file.writelines(f"{word}: {number}\n" for number, word in enumerate(words, 3))
+    found = read_vocabulary(tmp_path / "list", merges=tmp_path / "codes")
+    assert found.tokens == ("o", *(f"{word}</w>" for word in words))
+    assert listed_pieces(tmp_path / "list") == ["o@@", *words]
+
+
+@pytest.mark.parametrize("size", range(HEAD_SIZE - 2, HEAD_SIZE + 4))
+def test_a_list_of_any_size_is_recognised(size, tmp_path: Path) -> None:
+    """A character or a line may end before, at or after the last byte that is examined."""
+    (tmp_path / "list").write_text("é\n" * (size // 3) + "ab"[: size % 3], encoding="utf-8")
+    assert format_of(tmp_path / "list") == "tokens"
+
+
 def test_opennmt_is_read_either_way_round(tmp_path: Path) -> None:
     """piece<TAB>count, as OpenNMT-py has it, and count<TAB>piece give the same vocabulary; digits are pieces too, and
     where all are, pieces come first, as OpenNMT-py has it."""
@@ -199,15 +221,10 @@ def test_fairseq_lists_user_tokens_as_subword_nmt_spells_them(tmp_path: Path) ->
 
 
 def test_fairseq_fillers_are_no_tokens(tmp_path: Path) -> None:
-    """The madeupwords with which fairseq-preprocess rounds up are left out."""
+    """The madeupwords with which fairseq-preprocess rounds up are left out; one with a count is a word of the text."""
     (tmp_path / "codes").write_text(CODES, encoding="utf-8")
     (tmp_path / "dict.txt").write_text("l@@ 9\nmadeupword0000 0\nmadeupword0001 0\n", encoding="utf-8")
     assert read_vocabulary(tmp_path / "dict.txt", format="fairseq", merges=tmp_path / "codes").tokens == ("l",)
-
-
-def test_a_word_spelled_like_a_filler_is_a_token(tmp_path: Path) -> None:
-    """A madeupword that has a count occurs in text, so it is read as a token, which merges must make."""
-    (tmp_path / "codes").write_text(CODES, encoding="utf-8")
     (tmp_path / "dict.txt").write_text("l@@ 9\nmadeupword0000 3\n", encoding="utf-8")
     with pytest.raises(VocabularyError, match=r"dict\.txt:2: no merge makes 'madeupword0000'"):
         read_vocabulary(tmp_path / "dict.txt", format="fairseq", merges=tmp_path / "codes")

@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from volt.text.byte_alphabet import to_characters
 from volt.text.patterns.cut_tokens import cut_tokens, n_cut
 from volt.text.patterns.published import NAMED, named_splitter
 from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import SpecialTokens
 
 pytest.importorskip("tiktoken")
 FEW = settings(deadline=None, max_examples=examples(15))
@@ -180,6 +182,17 @@ def test_the_check_loads_the_file_with_the_pattern_that_is_given(tmp_path: Path)
     assert agreement.n_equal_ids == 1 + len(LINES)
     other = read_vocabulary(path, pattern="gpt2")
     assert not check.check_import(other, path, "tiktoken", ["(low)"], pattern="cl100k").is_complete
+
+
+def test_special_tokens_take_no_rank(tmp_path: Path) -> None:
+    """Whichever way the library is loaded, and wherever ranks leave numbers out, text gives the pieces of VOLT."""
+    path, words = tmp_path / "r.tiktoken", [" a", " b", " c", " ab", " abc"]
+    for skipped in ([0, 0, 0, 0, 0], [0, 2, 0, 0, 1], [5, 0, 1, 0, 0], [9, 9, 9, 9, 9]):
+        path.write_bytes(rows(ranks_of(words, skipped)))
+        vocabulary = read_vocabulary(path)
+        for other in (vocabulary, replace(vocabulary, special=SpecialTokens(user=("<u>",)), order=())):
+            for peer in (tiktoken.peer(path), tiktoken.peer_of(path, other), tiktoken.original(path, other)):
+                assert peer.pieces(["abc", " a b c ab abc"]) == [["a", "b", "c"], [f"Ġ{word[1:]}" for word in words]]
 
 
 def test_a_token_without_bytes_is_an_unused_id(tmp_path: Path) -> None:

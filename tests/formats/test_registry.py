@@ -140,6 +140,16 @@ def test_the_files_of_a_format_are_known_before_they_are_written(name: str, writ
     assert path.is_dir() or name in ("fairseq", "opennmt") or opened <= set(files_read(path))
 
 
+def test_files_are_those_of_the_format_that_is_given(tmp_path: Path) -> None:
+    """A list of words is read alone; read as another format, it has the companions of this format."""
+    (path := tmp_path / "m").write_text("a\nb\n")
+    folder = {path / name for name in ("special_tokens_map.json", "tokenizer_config.json", "tokenizer.json")}
+    companions = {"subword-nmt": {tmp_path / "m.vocab"}, "huggingface": folder}
+    assert {*files_read(path)} == {path}
+    for name in FORMATS:
+        assert {*files_read(path, format=name)} - {path} == companions.get(name, set())
+
+
 def test_unknown_formats_and_files_are_reported(tmp_path: Path) -> None:
     """A format that is none: ConfigError with the near one; a file in none: VocabularyError with all names."""
     with pytest.raises(ConfigError, match="did you mean fairseq"):

@@ -7,13 +7,13 @@ import tempfile
 from collections import Counter
 from dataclasses import replace
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from random import Random
 
 import pytest
 from drawn import examples
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from volt.count.word_counts import WordCounts
@@ -182,6 +182,22 @@ def old(n_merges, header):
 def test_codes_of_version_01_cut_alike(n_merges, header, lines):
     """Codes that subword-nmt takes for 0.1 give its pieces, on any text."""
     assert_agree(*old(n_merges, header), lines)
+
+
+@FEW
+@given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=6), st.data())
+def test_any_codes_of_version_01_cut_alike(choices, data):
+    """Merges that nobody learned, some made or listed twice; ends of words are joined early, late or never."""
+    known, rows = ["</w>", "a", "b"], data.draw(st.just([]) | st.just([("b", "</w>"), ("a", "b"), ("b", "</w>")]))
+    for i, j in choices:
+        inner = [text for text in known if not text.endswith("</w>")]
+        rows.append((inner[i % len(inner)], known[j % len(known)]))
+        known.append("".join(rows[-1]))
+    assume(any(right != "</w>" for _, right in rows))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "codes")
+        path.write_text("#version: 0.1\n" + "".join(f"{left} {right}\n" for left, right in rows))
+        assert_agree(module.read(path), module.peer(path), ["".join(word) for word in product("ab", repeat=4)])
 
 
 @cache

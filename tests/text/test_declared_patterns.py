@@ -13,7 +13,7 @@ from volt.encode.offsets import pretoken_spans
 from volt.errors import ConfigError
 from volt.text.atoms import SPACE
 from volt.text.byte_alphabet import to_bytes, to_characters
-from volt.text.patterns.published import cutter_of_regex, name_of, splits_of
+from volt.text.patterns.published import cutter_of_regex, name_of, of_matches, splits_of
 from volt.text.patterns.splitter import Split, Splitter, WordCutter
 from volt.text.pretokenizer import PreTokenizer
 
@@ -102,7 +102,7 @@ def test_which_regexes_the_loop_takes_over() -> None:
 
 
 @pytest.mark.parametrize("level", ["characters", "bytes"])
-@pytest.mark.parametrize("name", [*NAMES, "gpt2", r"\d|\D+", 'a"\\\\+'])
+@pytest.mark.parametrize("name", [*NAMES, "gpt2", r"\d|\D+", 'a"\\\\+', "split:|b"])
 def test_a_name_holds_what_it_cuts_by(name: str, level: str) -> None:
     """Parsing the name gives the same pre-tokeniser, and gpt2 has the names that it has always had."""
     cut = PreTokenizer.of_pattern(name, level=level)
@@ -112,6 +112,7 @@ def test_a_name_holds_what_it_cuts_by(name: str, level: str) -> None:
     assert not cut.dummy_prefix
     assert cut.splits == splits_of(cut.name) if name != "gpt2" else cut.name in ("gpt2", "bytes")
     assert cut.splits == () or name_of(cut.splits) == cut.name.removeprefix("bytes+")
+    assert name in ("gpt2", "deepseek3", "digits3-right") or splits_of(of_matches(cut.name)) == cut.splits
 
 
 @given(text=any_texts)

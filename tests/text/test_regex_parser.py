@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from volt.errors import ConfigError
 from volt.text.patterns import Split, Splitter
-from volt.text.patterns.regex_parser import PatternReader, parse_character, parse_class
+from volt.text.patterns.regex_parser import PatternReader, parse, parse_character, parse_class, sets_of
 from volt.text.patterns.regex_tree import _ALIKE, Alphabet, CharacterSet, matched
 
 SOME = [0, 1, 96, 97, 98, 99, 100, 122, 0xD7FF, 0xE000, 0x3400, 0x4DB5, 0x10FFFE, 0x10FFFF]
@@ -108,6 +108,28 @@ def test_classes_hold_what_they_name(written: str) -> None:
         if "&&" in written:
             expected = "".join(map(chr, range(256)))
     assert found == as_set(set(map(ord, expected)))
+
+
+ALIKE = [  # spellings of one class
+    [r"\p{L}", r"\pL", r"\p{Letter}", r"\P{^L}", r"[\p{L}]", r"[^\P{L}]", r"[^\p{^L}]", r"[\p{L}&&\p{L}]"],
+    [r"\P{L}", r"\PL", r"\p{^L}", r"[^\p{L}]", r"[\P{L}]", r"[\p{^L}]", r"[^\P{^L}]"],
+    [r"\p{Lu}", r"\P{^Lu}", r"[\p{L}&&\p{Lu}]", r"[\p{Lu}&&[^\P{L}]]"],
+    [r"\S", r"[^\s]", r"[\S]", r"[\S&&[^\s]]"],
+    ["é", r"\xe9", r"\xE9", r"\x{E9}", r"\x{000000E9}", r"\u00e9", r"\u{E9}", r"\U000000E9", r"\U{e9}", "[é-é]"],
+    ["\n", r"\n", r"\x0a", r"[\n]", r"\u{A}"],
+]
+
+
+@pytest.mark.parametrize("spellings", ALIKE, ids=[spellings[0].strip() for spellings in ALIKE])
+def test_spellings_of_one_class_are_one_set(spellings: list[str]) -> None:
+    """However it is negated, nested or numbered; the set is the one of the module `regex`, also if case is ignored."""
+    module = pytest.importorskip("regex")
+    read = [sets_of(parse(f"{sign}{written})"))[0] for written in spellings for sign in ("(?:", "(?i:")]
+    assert set(read[::2]) == {read[0]}
+    assert set(read[1::2]) == {read[1]}
+    for character in "aAéÉ1² \n\x1c_-中😀\u0301\U0010ffff":
+        for sign, found in zip(("", "(?i)"), read, strict=False):
+            assert (character in found) == bool(module.fullmatch(sign + spellings[0], character, module.V1)), character
 
 
 def test_case_is_ignored_inside_its_group_only() -> None:

@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from volt.errors import ConfigError
-from volt.text.byte_alphabet import BYTE_TOKENS
-from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, SpecialTokens
+from volt.text.byte_alphabet import BYTE_TOKENS, to_characters
+from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, SpecialTokens, stand_ins, with_marks
 
 FEW = settings(deadline=None, max_examples=examples(100))
 user_tokens = st.lists(st.text("ab<.é", min_size=1, max_size=4), unique=True, max_size=5).map(tuple)
@@ -54,6 +54,18 @@ def test_reveal_undoes_hide(user, text):
     special = SpecialTokens(user=user)
     assert special.reveal(special.hide_text(text)) == text
     assert special.reveal(text) == text
+
+
+@pytest.mark.parametrize("first", [0x100000, 0x10EFFF, FIRST_HIDDEN])
+def test_placeholders_are_unlike_the_text_and_undone(first):
+    """However many of the characters that could stand for private ones the text contains, in either spelling."""
+    text = "".join(map(chr, range(first, FIRST_HIDDEN + 3))) + "é\U0010fffd"
+    [found] = (placeholders := stand_ins([text])).put([text])
+    assert len(set(found)) == len(text)
+    assert max(found) < chr(FIRST_HIDDEN)
+    assert placeholders.restored([[found]]) == [[with_marks(text)]]
+    spelled = [[to_characters(char.encode()) for char in one] for one in (found, text)]
+    assert placeholders.restored(spelled[:1], is_bytes=True) == spelled[1:]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,28 @@ def test_ids_stay_and_new_ones_are_as_asked(
         token: count for token, count in kept.items() if token not in {*asked, *roles.values()}
     }
     assert (found is old) == (not asked and not roles)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"special": {"<n>": 0}},
+        {"eos": {"<n>": 0}},
+        {"special": {"<n>": 0}, "eos": "<n>"},
+        {"special": ["<n>"], "eos": {"<n>": 0}},
+        {"special": {"<n>": 0}, "bos": {"<n>": 0}, "eos": {"<n>": None}},
+    ],
+)
+def test_id_0_is_an_id(asked: dict[str, object]) -> None:
+    """Whichever argument asks for it: the token gets the unused id 0, a second token does not, nor does it get 5."""
+    old = replace(PLAIN, special=NONE, order=("", *PLAIN.tokens))
+    found = with_special(old, **asked)  # type: ignore[arg-type]
+    assert found.pieces == ("<n>", *PLAIN.tokens)
+    for other, message in (({"<m>": 0}, "the id 0 of '<m>' belongs to '<n>'"), ({"<n>": 5}, "the ids? 0 ")):
+        with pytest.raises(ConfigError, match=message):
+            with_special(old, **{**asked, "pad": other})  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match=message.replace("ids? 0 ", "id 0 already")):
+            with_special(found, pad=other)
 
 
 def test_what_is_named_survives_a_file(tmp_path: Path) -> None:

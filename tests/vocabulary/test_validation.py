@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,7 +16,7 @@ from vocabularies import vocabularies
 
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
-from volt.text.special_tokens import SpecialTokens
+from volt.text.special_tokens import ROLES, SpecialTokens
 from volt.vocabulary import Vocabulary
 
 TEXTS = ["low lower <url> newest", "a — ü😀\t█", "", "<unk> <s>x</s> <url>"]
@@ -83,6 +84,15 @@ def test_roles_may_share_a_token_and_be_found_in_text():
     assert found.kinds == ("token", "token", "control", "token", "user")
     assert Encoder(found).encode_ids(f"lo{end}o").tolist() == [3, 4, 1]
     assert 2 not in Encoder(found).encode_ids("[INST] lo").tolist()
+
+
+def test_a_token_of_several_roles_is_of_the_first_kind():
+    """Whichever of unk, bos, eos and pad share a token, the first of these roles is its kind."""
+    for names in product(("<a>", "<b>", None), repeat=4):
+        found = replace(PLAIN, special=SpecialTokens(*names))
+        kinds = [role for role, name in zip(ROLES, names, strict=True) if name and role == ROLES[names.index(name)]]
+        assert found.kinds == (*kinds, "token", "token", "token")
+        assert found.unk_id == found.ids.get(names[0])
 
 
 def test_closed_keeps_ids_that_were_given():

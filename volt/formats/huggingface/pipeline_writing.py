@@ -171,7 +171,8 @@ def normalizers(scheme: Scheme) -> list[Json]:
         alone = f"(?<!{PREFIX})" if name == "unicode" else ""  # "unicode" cuts a run of spaces as one word
         steps.append(replace_step(f"{alone}{PREFIX}(?={_any_of(scheme.users)})", LONE_SPACE, regex=True))
     if scheme.ends_users:  # a user token that is all the text gets no lone "</w>", see `_first_space`
-        ends = rf"(?:{_any_of(scheme.users)})\K(?={scheme.ending})|(?<!\A)(?:{_any_of(scheme.users)})\K\z"
+        user = f"(?>{_any_of(scheme.users)})"  # atomic: the longest, even if another one begins it
+        ends = rf"{user}\K(?={scheme.ending})|(?<!\A){user}\K\z"
         steps += [replace_step(rf"\A{scheme.end}\z", LONE_END, regex=True), replace_step(ends, LONE_END, regex=True)]
     return steps
 
@@ -182,7 +183,9 @@ def _around_users(scheme: Scheme, steps: list[Json]) -> list[Json]:
         return steps
     hidden = {user: chr(FIRST_HIDDEN + number) for number, user in enumerate(scheme.users)}
     hide = [replace_step(user, hidden[user]) for user in sorted(scheme.users, key=len, reverse=True)]
-    return [*hide, *steps, *(replace_step(char, user) for user, char in hidden.items())]
+    end = [replace_step(rf"\A{scheme.end}\z", LONE_END, regex=True), replace_step(LONE_END, scheme.end)]
+    end *= scheme.ends_users and scheme.end != SUFFIX  # a lone end of hexadecimal digits, some of which are capitals
+    return [*end[:1], *hide, *steps, *end[1:], *(replace_step(char, user) for user, char in hidden.items())]
 
 
 def _first_space(scheme: Scheme) -> list[Json]:
