@@ -171,7 +171,8 @@ def normalizers(scheme: Scheme) -> list[Json]:
         alone = f"(?<!{PREFIX})" if name == "unicode" else ""  # "unicode" cuts a run of spaces as one word
         steps.append(replace_step(f"{alone}{PREFIX}(?={_any_of(scheme.users)})", LONE_SPACE, regex=True))
     if scheme.ends_users:  # a user token that is all the text gets no lone "</w>", see `_first_space`
-        user = f"(?>{_any_of(scheme.users)})"  # atomic: the longest, even if another one begins it
+        is_begun = any(one != other and one.startswith(other) for one in scheme.users for other in scheme.users)
+        user = f"(?{'>' if is_begun else ':'}{_any_of(scheme.users)})"  # atomic: the longest, if others begin it
         ends = rf"{user}\K(?={scheme.ending})|(?<!\A){user}\K\z"
         steps += [replace_step(rf"\A{scheme.end}\z", LONE_END, regex=True), replace_step(ends, LONE_END, regex=True)]
     return steps
