@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from counting import PACKERS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,19 @@ def test_text_is_what_was_written(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes("é\r\n\n😀".encode())
     assert read_text(path, kind=ConfigError) == "é\r\n\n😀" == read_bytes(str(path), kind=ConfigError).decode()
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+def test_the_limit_counts_unpacked_bytes_of_all_members(tmp_path: Path, packer: str) -> None:
+    """Exactly as many bytes as allowed are read, one more is an error, also if a further member holds it."""
+    text, path = b"low\n" * 1000, tmp_path / "a"
+    for parts in ([text], [text, b""], [text[:-1], text[-1:]]):
+        path.write_bytes(b"".join(map(PACKERS[packer], parts)))
+        assert read_bytes(path, kind=ConfigError, most=len(text)) == text
+    for parts in ([text + b"x"], [text, b"x"], [text[:-1], b"xy"]):
+        path.write_bytes(b"".join(map(PACKERS[packer], parts)))
+        with pytest.raises(ConfigError, match="a: more than 4,000 bytes, too many for such a file; check the path"):
+            read_bytes(path, kind=ConfigError, most=len(text))
 
 
 @pytest.mark.parametrize("kind", [CandidateError, ConfigError])

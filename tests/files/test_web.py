@@ -81,10 +81,11 @@ def test_links_of_a_page_are_a_folder(web):
 @READERS
 @pytest.mark.parametrize("fault", ["cuts", "refusals"])
 def test_a_server_that_fails_a_few_times_is_asked_again(web, ranges, fault):
-    """Answers that break off in the middle and passing errors change nothing of what is read."""
+    """Answers that break off in the middle, far or near, and passing errors change nothing of what is read."""
     web.ranges = ranges
+    web.files["/a.txt"] = data = DATA if ranges else DATA * 32
     setattr(web, fault, remote.TRIES - 2)
-    assert b"".join(read_raw(f"{web.url}/a.txt")) == DATA
+    assert b"".join(read_raw(f"{web.url}/a.txt")) == data
     assert not getattr(web, fault)
 
 

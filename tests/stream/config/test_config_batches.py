@@ -240,6 +240,13 @@ def test_a_right_section_makes_samples_and_batches(folder: Path) -> None:
     assert load_config(folder / "stream.yaml").named[-2:] == (str(folder / "v.volt"), str(folder / "w.volt"))
 
 
+def test_a_vocabulary_may_be_the_prefix_of_a_model(folder: Path) -> None:
+    """NAME stands for NAME.model, as the trainer of SentencePiece names its files."""
+    (folder / "m.model").touch()
+    (folder / "stream.yaml").write_text(ONE + "  fields:\n    src: m\n  max_tokens: 9\n")
+    assert load_config(folder / "stream.yaml").named[-1] == str(folder / "m")
+
+
 def test_a_file_without_the_section_is_refused(folder: Path) -> None:
     """With what to write; and a rank that the world has not, before anything is read."""
     with pytest.raises(ConfigError, match=r"stream\.yaml: key 'batches' is missing; add it, as in batches: \{fields"):

@@ -108,10 +108,12 @@ def test_what_it_becomes_is_a_configuration() -> None:
     assert getattr(error_text.tasks[1].transforms[2], "temperature", None) == 2.5
 
 
-def test_a_configuration_without_transforms_is_read() -> None:
-    """One weight in a list is a number, where no schedule says when it changes."""
-    error_text = imported("tasks: {a: {type: mono, weight: [2]}}\ninputs: {i: {mono: a.en, task: a}}", path="o").text
-    assert parse_config(error_text, path="new.yaml").sources[0].weight == 2.0
+@pytest.mark.parametrize(("weight", "expected"), [("[2]", 2), ("[0]", 0), ("0", 0), ("0.0", 0), ("0.5", 0.5), ("7", 7)])
+def test_a_weight_keeps_its_value(weight: str, expected: float) -> None:
+    """A number, 0 too, is the weight; so is one weight in a list, where no schedule says when it changes."""
+    old = f"tasks: {{a: {{type: mono, weight: {weight}}}, b: {{type: mono}}}}\n"
+    text = imported(old + "inputs: {i: {mono: a.en, task: a}, j: {mono: b.en, task: b}}", path="o").text
+    assert [source.weight for source in parse_config(text, path="new.yaml").sources] == [expected, 1]
 
 
 def test_each_key_that_differs_has_a_note() -> None:

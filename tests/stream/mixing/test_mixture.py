@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from drawn import examples
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from volt.stream.mixing.mixture import Mixture
@@ -162,6 +162,8 @@ def test_counts_far_out_follow_at_once() -> None:
 
 @settings(deadline=None, max_examples=examples(100))
 @given(st.lists(st.one_of(values, schedules()), min_size=1, max_size=4), st.integers(0, 300))
+@example([Schedule(((0, 0.0), (30, 0.0), (60, 0.0), (90, 1.0)))], 20)  # several stretches without a weight
+@example([Schedule(((0, 0.0), (30, 0.0), (90, 1.0)), "linear"), Schedule(((0, 0.0), (40, 0.0)))], 20)
 def test_turns_end_where_no_weight_is_left(weights: list[Weight], n: int) -> None:
     """When a source ends, the others share the turns for as long as one of them has a weight, or will have, and not one
     turn more.

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import gzip
 import inspect
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from indexed_ids import write_pair
 
-from volt.errors import StreamError
+from volt.errors import ConfigError, StreamError
 from volt.files.text_checks import LongLineError
 from volt.stream import Source, Stream
+from volt.stream.config.configuration import load_config
 from volt.stream.reading.open_shard import open_pair, open_shard
 from volt.stream.reading.open_source import open_source
 from volt.stream.reading.shard import Shard
@@ -58,17 +61,26 @@ def test_a_line_that_is_too_long_names_what_a_stream_has(tmp_path: Path) -> None
 
 
 def test_the_limit_of_a_source_counts(tmp_path: Path) -> None:
-    """A line of as many bytes as max_line says is read, one more is not, even from the index of an earlier run."""
+    """A line of `max_line` bytes is read, a longer one is not, even from an earlier index, also by `each`."""
     (tmp_path / "a.txt").write_text("long line\n")
     (tmp_path / "a.jsonl").write_text('{"de": "long line"}\n')
-    kinds: list[tuple[str, int, dict[str, Any]]] = [
-        ("a.txt", 9, {}), ("a.txt", 9, {"names": ("x", "y")}), ("a.jsonl", 19, {"names": ("x",), "keys": ("de",)}),
+    write_pair(tmp_path / "a", [[1, 2]], "u16")
+    kinds: list[tuple[str, int, dict[str, Any], dict[str, Any]]] = [
+        ("a.txt", 9, {}, {"path": "*.txt"}), ("a.bin", 8, {}, {"path": "*.bin"}),
+        ("a.txt", 9, {"names": ("x", "y")}, {"pair": {"x": "*.txt", "y": "*.txt"}}),
+        ("a.jsonl", 19, {"names": ("x",), "keys": ("de",)}, {"path": "*.jsonl", "columns": {"x": "de"}}),
     ]  # fmt: skip
-    for name, n_bytes, options in kinds:
-        paths = (str(tmp_path / name),) * (2 if name == "a.txt" and options else 1)
-        assert open_source(Source("s", paths, max_line=n_bytes, **options), seed=1, cache=tmp_path).n_lines == 1
-        with pytest.raises(StreamError, match=f"{name}:1: the line has more than {n_bytes - 1} bytes"):
-            open_source(Source("s", paths, max_line=n_bytes - 1, **options), seed=1, cache=tmp_path)
+    for name, n_bytes, options, each in kinds:
+        paths, config = (str(tmp_path / name),) * (1 + ("pair" in each)), tmp_path / "stream.yaml"
+        config.write_text(json.dumps({"cache": "cache", "each": {**each, "max_line": n_bytes}}))
+        for source in (Source("s", paths, max_line=n_bytes, **options), *load_config(config).sources):
+            assert open_source(source, seed=1, cache=tmp_path / "cache").n_lines == 1
+        message = f"{name}:1: the line has more than {n_bytes - 1} bytes"
+        with pytest.raises(StreamError, match=message):
+            open_source(Source("s", paths, max_line=n_bytes - 1, **options), seed=1, cache=tmp_path / "cache")
+        config.write_text(json.dumps({"cache": "cache", "each": {**each, "max_line": n_bytes - 1}}))
+        with pytest.raises(ConfigError, match=message):
+            load_config(config)
 
 
 def test_only_what_can_be_read_can_be_made() -> None:

@@ -209,7 +209,7 @@ def test_the_file_that_is_missing_is_named(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("ending", [".bin", ".idx"])
 def test_files_that_change_while_a_stream_runs_are_reported(tmp_path: Path, ending: str) -> None:
-    """Whichever of the two files changes, reading says so, even where size and time are as they were."""
+    """Whichever of the two files changes, reading says so; if size and time are unchanged, with the piece's lines."""
     prefix = write_pair(tmp_path / "a", LINES, "u16")
     shard = open_id_shard(f"{prefix}.bin", split_lines=9, cache=tmp_path / "cache")
     path = Path(prefix + ending)
@@ -218,10 +218,12 @@ def test_files_that_change_while_a_stream_runs_are_reported(tmp_path: Path, endi
     for look in (IdShard.check_unchanged, lambda shard: shard.read(0)):
         with pytest.raises(StreamError, match=rf"a\{ending}: changed while the stream was running"):
             look(shard)
-    path.write_bytes(content[:-8] + bytes(8) if ending == ".bin" else content[:26] + bytes(8) + content[34:])
-    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    with pytest.raises(StreamError, match=rf"a\{ending}: lines .* have changed since indexing, but its size and modi"):
-        _ids(shard)
+    for piece, (first, last) in enumerate([(1, 9), (10, 18), (19, 27), (28, 36), (37, 40)]):
+        place = 26 + 4 * (first - 1) if ending == ".idx" else 2 * sum(map(len, LINES[: first - 1]))
+        path.write_bytes(content[:place] + b"\xff" + content[place + 1 :])
+        os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+        with pytest.raises(StreamError, match=rf"a\{ending}: lines {first} to {last} have changed since indexing, but"):
+            shard.read(piece)
 
 
 @pytest.mark.parametrize("name", ["a", "a.bin", "a.idx"])

@@ -53,32 +53,36 @@ def test_a_pair_is_its_files_side_by_side(
     assert (shard.names, shard.n_lines) == (("src", "tgt"), len(some))
 
 
-def test_a_pair_is_all_its_files(tmp_path: Path) -> None:
-    """Its digest depends on the lines of each file and on the names; a change in any file is reported; places are those
-    of the first."""
-    pair = {name: write_lines(tmp_path / f"a.{name}", [f"{name} {i}" for i in range(9)]) for name in ("de", "en")}
+NAMES = ("de", "en", "fr")
+
+
+@pytest.mark.parametrize("changed", NAMES)
+def test_a_pair_is_all_its_files(tmp_path: Path, changed: str) -> None:
+    """The digest depends on names, order and all lines; a change, a tab or a missing line in any file is noticed."""
+    lines = [str(i) for i in range(9)]
+    pair = {name: write_lines(tmp_path / f"a.{name}", lines) for name in NAMES}
     shard, turned = open_pair(pair, split_lines=4), open_pair(dict(reversed(pair.items())), split_lines=4)
-    renamed = open_pair({"src": pair["de"], "tgt": pair["en"]}, split_lines=4)
-    write_lines(tmp_path / "a.en", [f"EN {i}" for i in range(9)])
-    edited = open_pair(pair, split_lines=4)
-    assert len({shard.facts.digest, turned.facts.digest, renamed.facts.digest, edited.facts.digest}) == 4
-    assert shard.paths == tuple(pair.values())
+    renamed = open_pair(dict(zip("xyz", pair.values(), strict=True)), split_lines=4)
+    write_lines(tmp_path / f"a.{changed}", [*lines[:6], "6\t6", *lines[7:]])
+    edited = open_pair(pair, split_lines=2)
+    assert len({one.facts.digest for one in (shard, turned, renamed, edited)}) == 4
+    assert (shard.paths, shard.is_clean, edited.is_clean) == (tuple(pair.values()), True, False)
+    place = 1 + NAMES.index(changed)
+    found = [shifting_lines(edited.read(piece)) for piece in range(5)]
+    assert found == [{}, {}, {}, {0: f"fields: field {place} contains a tab"}, {}]
     for look in (PairShard.check_unchanged, lambda shard: shard.read(0)):
-        with pytest.raises(StreamError, match=r"a\.en: changed while the stream was running"):
+        with pytest.raises(StreamError, match=rf"a\.{changed}: changed while the stream was running"):
             look(shard)
+    write_lines(tmp_path / f"a.{changed}", lines[:8])
+    message = r"a\.de has 8 lines, .*a\.en has 9" if place == 1 else rf"a\.de has 9 lines, .*a\.{changed} has 8 lines"
+    with pytest.raises(StreamError, match=message):
+        open_pair(pair, split_lines=2)
 
 
-def test_a_pair_tells_its_tabs_and_has_two_files(tmp_path: Path) -> None:
-    """A tab in any file is found when its line is read, and the shard knows that there is one; one file is no pair."""
-    pair = {name: write_lines(tmp_path / f"a.{name}", [f"{i}" for i in range(9)]) for name in ("de", "en")}
-    assert open_pair(pair, split_lines=2).is_clean
-    write_lines(tmp_path / "a.en", ["0", "1", "2", "3", "4", "5", "6\t6", "7", "8"])
-    shard = open_pair(pair, split_lines=2)
-    assert not shard.is_clean
-    found = [shifting_lines(shard.read(piece)) for piece in range(5)]
-    assert found == [{}, {}, {}, {0: "fields: field 2 contains a tab"}, {}]
+def test_one_file_is_not_a_pair(tmp_path: Path) -> None:
+    """A pair needs two files."""
     with pytest.raises(ConfigError, match="pair: 1 file; name two or more"):
-        open_pair({"src": pair["de"]}, split_lines=2)
+        open_pair({"src": write_lines(tmp_path / "a", ["x"])}, split_lines=2)
 
 
 @given(st.permutations(["a.en", "a.de.gz", "b-fr.txt", "b-sl.txt.xz", "en/c", "deu_Latn/c", "d.txt", "d.log", "e.de"]))

@@ -12,8 +12,12 @@ from shard_lines import PACKERS, TEXT, all_lines, read_lines
 
 from volt.errors import StreamError
 from volt.files.blocks import read_raw
+from volt.stream import Source
 from volt.stream.reading.open_shard import open_shard
+from volt.stream.reading.open_source import open_source
 from volt.stream.reading.text_shard import TextShard, open_text, split_lines
+from volt.stream.transforms.choice import Choice, Variant
+from volt.stream.transforms.vocabulary_noise import Switchout
 
 
 @pytest.mark.parametrize("packer", PACKERS)
@@ -86,3 +90,20 @@ def test_an_edit_that_hides_is_noticed(tmp_path: Path, packer: str) -> None:
     if split:
         assert read_lines(shard, 0) == split_lines(TEXT)[:10]
     assert all_lines(open_shard(str(path), split_lines=split, cache=cache)) == split_lines(edited)
+
+
+def test_every_file_of_the_transforms_is_watched(tmp_path: Path) -> None:
+    """Each file that changes, in a choice or not, is reported by name; unchanged files are not."""
+    files = [tmp_path / f"{name}.txt" for name in "abc"]
+    for path in (*files, tmp_path / "lines"):
+        path.write_text("low\nnewest\n")
+    first, *others = map(Switchout, files)
+    choice = Choice(tuple(Variant(1.0, (step,)) for step in others))
+    source = open_source(Source("s", (str(tmp_path / "lines"),), transforms=(first, choice)), seed=1)
+    for path in files:
+        source.check_files()
+        stamp = path.stat().st_mtime_ns
+        os.utime(path, ns=(0, stamp + 1))
+        with pytest.raises(StreamError, match=rf"{path.name}: changed while the stream was running"):
+            source.check_files()
+        os.utime(path, ns=(0, stamp))

@@ -160,7 +160,14 @@ def test_a_transform_knows_its_task() -> None:
 
 
 def test_a_step_says_more_than_the_defaults() -> None:
-    """The defaults fill what a step leaves open, of fields by name, too; options of the step itself win."""
+    """The defaults fill what a step and its task leave open, of fields by name, too; options of the step itself win."""
+    prefixes = "{lang_prefix_both: {src_lang: fi, tgt_lang: sv, extra_prefix: <X>}}"
+    for task, step, expected in (
+        ("", "lang_prefix_both", ("fi", "sv", "<X>")),
+        ("src_lang: de, ", "lang_prefix_both", ("de", "sv", "<X>")),
+        ("src_lang: de, extra_prefix: <Y>, ", "lang_prefix_both: {src_lang: en}", ("en", "sv", "<Y>")),
+    ):
+        assert steps_of(task, step, defaults=prefixes) == (LangPrefixBoth(*expected),)
     defaults = "{lower: {fields: [tgt], if_cased: src}}"
     assert steps_of("", "lower", defaults=defaults) == (Lower((2,), 1),)
     assert steps_of("", "lower: [src]", defaults=defaults) == (Lower((1,), 1),)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,7 +19,7 @@ from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.noise import Typos
 from volt.stream.transforms.tags import Tag
-from volt.stream.transforms.transform import LineFault
+from volt.stream.transforms.transform import LineFault, is_compiled, joins_lines, keeps_lines
 
 
 @given(ROWS, st.integers(0, 1 << 32))
@@ -87,10 +89,12 @@ def test_copies_draw_for_themselves() -> None:
 
 def test_a_choice_is_what_its_variants_are() -> None:
     """It is compiled, and keeps lines, if all steps are and do; it joins lines if one does."""
-    plain, user = Choice((Variant(1.0, (Lower(),)), Variant(1.0))), Choice((Variant(1.0, (Lower(), Careless())),))
-    assert (plain.is_compiled, plain.keeps_lines, plain.joins_lines) == (True, True, False)
-    assert (user.is_compiled, user.keeps_lines, user.joins_lines) == (False, False, True)
-    assert not Choice((Variant(1.0, (Repeat(),)), Variant(1.0))).keeps_lines
+    for n in range(4):
+        for steps in permutations((Lower(), Repeat(), Careless()), n):
+            expected = all(map(is_compiled, steps)), all(map(keeps_lines, steps)), any(map(joins_lines, steps))
+            for variants in ([Variant(1.0), *(Variant(1.0, (step,)) for step in steps)], [Variant(1.0, steps)]):
+                choice = Choice(tuple(variants))
+                assert (choice.is_compiled, choice.keeps_lines, choice.joins_lines) == expected
 
 
 class Careless:

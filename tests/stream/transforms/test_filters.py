@@ -151,9 +151,10 @@ def test_fields_of_ids(transform: Transform, origins: list[int]) -> None:
 
 # Patterns
 
-SIMPLE = r"a b ab 1 \. \d \W \b ^ $ . [a1] [^a] [0-9b] []b] é \x41 x{"
+SPELLED = (r"\x41", r"\101", r"\u0041", r"\U00000041", r"\N{LATIN CAPITAL LETTER A}", r"(A)\1")  # all match A
+SIMPLE = r"a b ab 1 \. \d \W \b ^ $ . [a1] [^a] [0-9b] []b] é x{"
 PATTERNS = st.recursive(
-    st.sampled_from([*SIMPLE.split(), " ", "\\\n"]),
+    st.sampled_from([*SIMPLE.split(), *SPELLED, " ", "\\\n"]),
     lambda parts: st.one_of(
         st.lists(parts, min_size=1, max_size=4).map("".join),
         st.lists(parts, min_size=2, max_size=2).map("|".join),
@@ -182,7 +183,8 @@ def test_patterns_are_found_where_re_finds_them(values: list[str], pattern: str)
     [
         (URL, "http : [a-z]"), ("abc?d+", "ab d"), (r"a\.b", r"a\.b"), ("(ab|c)de*f", "d f"), ("[ab]x", "[ab]x"),
         ("x|abc", ""), ("a{2}b{,2}c{0}d{0,}e{ff{1,}", "a e ff"), (r"\d\D\w+-", r"\d -"), ("(?i)abc", "abc"),
-        ("(?x) a b", ""), (r"\x41bc", ""), ("(?:abc){0}é", "é"), ("a\nbc", "a bc"), ("(?#x)abc", ""),
+        ("(?x) a b", ""), ("(?:abc){0}é", "é"), ("a\nbc", "a bc"), ("(?#x)abc", ""),
+        *((f"{spelled}bc", "") for spelled in SPELLED),
         (r"[]x(]bc[^]|]", "[]x(]bc"), (r"\\abc", r"\\abc"),
         ("(?=a)b(?!c)", "b"), ("(?i:ab)c", ""), ("a+?b*?c++", "a c"), ("^a$", "a"),
     ],

@@ -132,11 +132,18 @@ def test_text_in_letters_is_no_tag() -> None:
 
 
 def test_variants_of_a_choice_are_steps(make: Make) -> None:
-    """A tag that only some lines have is one, and so is a change of some lines."""
-    tag, typos = make("tag"), make("typos")
-    assert not is_accepted(Choice((Variant(1.0), Variant(1.0, (tag,)))), typos)
-    assert not is_accepted(tag, Choice((Variant(1.0), Variant(1.0, (typos,)))))
-    assert is_accepted(Choice((Variant(1.0, (typos,)), Variant(1.0))), tag)
+    """A tag or pieces that only some lines have count, whichever variant adds them, and so does a change of some."""
+    typos = make("typos")
+    for added in (make("tag"), make("encode")):
+        for place in range(3):
+            variants = [[Variant(1.0, (step,)) for step in (make("lower"), make("drop"))] for _ in range(2)]
+            for steps, step in zip(variants, (added, typos), strict=True):
+                steps.insert(place, Variant(1.0, (step,)))
+            adding, changing = (Choice(tuple(steps)) for steps in variants)
+            assert not is_accepted(adding, typos)
+            assert not is_accepted(added, changing)
+            assert is_accepted(changing, added)
+            assert is_accepted(changing, adding)
 
 
 def test_a_vocabulary_that_holds_the_tag_may_follow(tmp_path: Path) -> None:

@@ -230,8 +230,9 @@ def test_spm_writes_what_the_library_gives(model: Path) -> None:
 
 @pytest.fixture(scope="module")
 def bpe(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small SentencePiece BPE model with a symbol of the user's."""
-    return trained(tmp_path_factory.mktemp("bpe"), model_type="bpe", user_defined_symbols=["se", "▁wi"])
+    """A small SentencePiece BPE model with symbols of the user's, of which some start others."""
+    symbols = ["se", "ses", "▁w", "▁wi", "w", "sest"]
+    return trained(tmp_path_factory.mktemp("bpe"), model_type="bpe", user_defined_symbols=symbols)
 
 
 def library(path: Path) -> Any:
@@ -242,7 +243,7 @@ def library(path: Path) -> Any:
 @pytest.mark.parametrize("form", ["pieces", "ids"])
 def test_spm_without_dropout_is_the_library(bpe: Path, form: Form) -> None:
     """With a BPE model, alpha 0 passes over nothing, so that the library's encoding comes out, unknown runs and all."""
-    texts = ["the lower cat", "", "  newest  wizéü é sé", "漢字 the", "widesest"]
+    texts = ["the lower cat", "", "  newest  wizéü é sé", "漢字 the", "widesest sess wo se"]
     sampled = lines_of(SpmEncode(model=bpe, fields=(1,), to=form, alpha=0.0), texts)
     assert sampled == lines_of(SpmEncode(model=bpe, fields=(1,), to=form), texts)
 

@@ -15,25 +15,28 @@ from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import LoadedFiles, deterministic, signature
 from volt.stream.transforms.vocabulary_noise import Insertion, Switchout, VocabularyNoise, WbNoise, noise_vocabulary
+from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 Amount = tuple[float | None, float | None]
-TOKENS = ("▁", "a", "▁a", "b", "▁▁a", "é一𐐀", "▁é一𐐀", "▁c")
+TOKENS = ("a", "▁", "▁a", "b", "▁▁a", "é一𐐀", "▁é一𐐀", "▁c")
 SORTED = sorted(TOKENS)
 FIRST_ID = 4  # behind the tokens with roles
+NO_ROLES = SpecialTokens(None, None, None, None)
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The same tokens as a VOLT vocabulary, whose ids start at 4, and as a list."""
+    """The same tokens as VOLT vocabularies, whose ids start at 4 or at 0, and as a list."""
     folder = tmp_path_factory.mktemp("vocabularies")
     made = [token for token in TOKENS if len(token) > 1]
     merges = (("▁", "a"), ("▁", "▁a"), ("é", "一"), ("é一", "𐐀"), ("▁", "é一𐐀"), ("▁", "c"))
     assert {"".join(merge) for merge in merges} >= set(made)
     Vocabulary(merges=merges, tokens=TOKENS, marker="none").save(folder / "a.volt")
+    Vocabulary(merges=merges, tokens=TOKENS, marker="none", special=NO_ROLES).save(folder / "b.volt")
     rows = [f"{count}\t{token}" for count, token in enumerate(("<unk>", *TOKENS, "<FROM_de>"))]
     (folder / "a.txt").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    return {"volt": folder / "a.volt", "list": folder / "a.txt"}
+    return {"volt": folder / "a.volt", "volt from 0": folder / "b.volt", "list": folder / "a.txt"}
 
 
 def toggled(token: str) -> str:
@@ -72,20 +75,22 @@ def test_text_is_that_of_plain_python(
 
 
 @KINDS
+@pytest.mark.parametrize(("name", "first"), [("volt", FIRST_ID), ("volt from 0", 0)])
 @given(lines=ID_LINES, amount=AMOUNTS, seed=SEEDS)
 def test_ids_change_as_their_tokens_do(
-    files: dict[str, Path], kind: type[VocabularyNoise], lines: list[list[int]], amount: Amount, seed: int
-) -> None:
+    files: dict[str, Path], kind: type[VocabularyNoise], name: str, first: int, lines: list[list[int]], amount: Amount,
+    seed: int,
+) -> None:  # fmt: skip
     """The same with ids; those that the vocabulary does not have are in no table, and stay."""
-    chance, ids = LineRng.of(seed), {token: FIRST_ID + number for number, token in enumerate(TOKENS)}
+    chance, ids = LineRng.of(seed), {token: first + number for number, token in enumerate(TOKENS)}
     names = {number: token for token, number in ids.items()}
     hits = hit_lines(list(map(len, lines)), amount, chance, n_choices=len(TOKENS))
     rows = [
         twin(kind, [names.get(number, str(number)) for number in line], hit)
         for line, hit in zip(lines, hits, strict=True)
     ]
-    made = [[ids.get(token) or int(token) for token in row] for row in rows]
-    assert ids_of(kind(files["volt"], *amount)(id_batch(lines), chance).column(1)) == made
+    made = [[ids[token] if token in ids else int(token) for token in row] for row in rows]
+    assert ids_of(kind(files[name], *amount)(id_batch(lines), chance).column(1)) == made
 
 
 @KINDS

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from token_lines import ID_LINES, LINES, id_batch, ids_of, tokens_of
 
 from volt.stream.transforms.column import Column, Longs
-from volt.stream.transforms.word_types import NO_OTHERS, cut, token_counts, with_values, written
+from volt.stream.transforms.word_types import NO_OTHERS, Choices, WordTypes, cut, token_counts, with_values, written
 
 
 def flattened(lists: list[list[int]]) -> tuple[Longs, Longs]:
@@ -70,3 +71,23 @@ def test_values_in_some_lines() -> None:
     changed = with_values(column, np.array([0]), Column.of(["new"]))
     assert changed.to_arrow().to_pylist() == ["new", None, "  c "]
     assert len(changed.data) < 100
+
+
+def test_word_types_work_after_an_error() -> None:
+    """A word whose choices cannot be computed is an error each time; later, other words and known words have theirs."""
+
+    def choices(words: list[str]) -> list[Choices]:
+        if "bad" in words:
+            raise ValueError("bad")
+        return [Choices((word.upper(), word[::-1]), ((0, 1),), (1.0,)) for word in words]
+
+    types = WordTypes(choices)
+    for values in (["low new"], ["new bad"], ["", "new  low est"], ["bad"], ["est"]):
+        column = Column.of(values)
+        if "bad" in values[0]:
+            with pytest.raises(ValueError, match="bad"):
+                types.find(column)
+            continue
+        words = types.find(column)
+        drawn = words.drawn(np.arange(len(values), dtype=np.uint64))
+        assert words.written(drawn, side=1).strings() == [" ".join(value.split()).upper() for value in values]
