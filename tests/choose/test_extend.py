@@ -105,14 +105,20 @@ def test_extending_by_the_same_words_goes_on_learning(first: dict[str, int], sec
     assert extend_bpe(old, second, 1).n_merges <= whole.n_merges + 1
 
 
-def test_what_merges_make_anew_may_be_a_token_that_was_never_reached():
-    """A new merge that makes an old token gives it no second id, and merges behind the old token follow."""
-    merges = (("b", "c"), ("a", "b"), ("ab", "c"), ("abc", "d"))
-    old = Vocabulary(merges, ("a", "b", "c", "d", "bc", "ab", "abc", "abcd"), marker="none")
-    words = {"abc": 5, "abcd": 3}
+@pytest.mark.parametrize(
+    ("merging", "pieces"), [("pairs", {"abc": 9, "abcd": 3}), ("steps", {"abc": 5, "abcd": 3, "abca": 2, "bc": 2})]
+)
+def test_what_merges_make_anew_may_be_a_token_that_was_never_reached(merging, pieces):
+    """A new merge that makes an old token gives it no second id, and merges behind the old token follow; one step at
+    a time, a merge of a lower rank comes before the new merge's second place in a word."""
+    merges = (("b", "c"), ("a", "b"), ("ab", "c"), ("abc", "d"), ("abc", "a"))
+    old = Vocabulary(
+        merges, ("a", "b", "c", "d", "bc", "ab", "abc", "abcd", "abca"), marker="none", merging=merging
+    )  # fmt: skip
+    words = {"abc": 5, "abcd": 3, "abcabc": 2}
     new = vocabulary_at(extend_bpe(old, words, 1), old.size)
     assert (new.pieces, new.merges) == (old.pieces, (*merges, ("a", "bc")))
-    assert +Counter(dict(zip(new.tokens, new.counts, strict=True))) == {"abc": 5, "abcd": 3} == counts_of(new, words)
+    assert +Counter(dict(zip(new.tokens, new.counts, strict=True))) == pieces == counts_of(new, words)
 
 
 def test_an_old_token_that_a_new_one_completes_is_counted():

@@ -267,6 +267,18 @@ def test_the_signature_tells_searches_apart():
     assert search(candidates, sizes=sizes).signature == results[0].signature
 
 
+def test_a_size_that_is_rounded_up_is_measured_as_any_other():
+    """Where all tokens are kept, the rounded size has the measures that a search for it gives, whatever parameters."""
+    candidates = learned()
+    size, parameters = candidates.n_atoms + 10, SearchParameters("occurrence", "characters", 0.5, 0.9, 0.25, 0)
+    found = search(candidates, sizes=[size], select=size, multiple_of=13, parameters=parameters).best
+    same = search(candidates, sizes=[found.size], select=found.size, parameters=parameters).best
+    assert size < found.size < size + 13
+    assert (found.n_kept, found.entropy, found.n_pieces) == (same.n_kept, same.entropy, same.n_pieces)
+    assert found.transport_entropy == pytest.approx(same.transport_entropy, rel=1e-3)
+    assert search(candidates, select=found.size).best.entropy != found.entropy
+
+
 def test_special_tokens_reach_the_vocabulary():
     """special and byte_fallback are those of the vocabulary; sizes do not count them."""
     special = SpecialTokens(user=("<url>",))

@@ -93,6 +93,17 @@ def test_what_others_are_made_of_becomes_scaffolding_or_stays():
     assert (closed.tokens[5:], closed.merges) == (("lo", "low"), OLD.merges[:2])
 
 
+def test_a_token_needs_the_parts_of_all_its_merges():
+    """Where two merges make a token, what each of them joins becomes scaffolding; with `closed`, the token goes."""
+    merges = (("a", "b"), ("b", "c"), ("ab", "c"), ("a", "bc"))
+    for order in (merges, (*merges[:2], *merges[:1:-1])):
+        old = Vocabulary(order, ("a", "b", "c", "ab", "bc", "abc"), marker="none")
+        new = volt.shrink(old, {"abc": 9}, to=8).vocabulary
+        assert (new.tokens, set(new.scaffolding), new.merges) == (("a", "b", "c", "abc"), {"ab", "bc"}, order)
+        closed = volt.shrink(old, {"abc": 9}, to=9, closed=True).vocabulary
+        assert (closed.tokens, closed.merges) == (("a", "b", "c", "ab", "bc"), merges[:2])
+
+
 def test_what_joins_in_fact_stays_where_ranks_belong_to_results():
     """By ranks, "abc" is joined of "ab" and "c" whatever its merge says, so "ab" is still made when it is dropped."""
     old = Vocabulary(

@@ -7,18 +7,20 @@ import select
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commands import VOLT
+from commands import VOLT, status_of
 from drawn import examples
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from writers import check_answers, writing
 
 from volt.encode.encoder import Encoder
 from volt.files.blocks import Wait
 from volt.kernels.warmup import compile_kernels
+from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 from volt_cli.decode import _from_ids, _from_pieces
 from volt_cli.io import write_each
@@ -29,20 +31,23 @@ DEADLINE = 60  # seconds
 
 
 @given(
-    text=st.text(alphabet="lowe \n", max_size=60),
+    text=st.lists(st.sampled_from([*"lowe \n", "é", "<u>"]), max_size=60).map("".join),
     places=st.lists(st.integers(0, 60), max_size=6),
     form=st.sampled_from(["pieces", "ids", "@@"]),
 )
+@example(text="loé low<u>\n<u> é\n", places=[5], form="@@")
 @settings(max_examples=examples(20))
 def test_lines_are_decoded_before_more_is_waited_for(text: str, places: list[int], form: str) -> None:
-    """However pieces, ids, or pieces in subword-nmt's convention are cut into writes."""
+    """However pieces, ids, or pieces in subword-nmt's convention are cut into writes; bytes and special tokens may end
+    a word."""
+    vocabulary = replace(VOCABULARY, byte_fallback=True, special=SpecialTokens(user=("<u>",)))
     lines, separator = "".join(f"{line}\n" for line in text.splitlines()).encode(), "@@" if form == "@@" else ""
-    encoded = Encoder(VOCABULARY).encode_text(lines, form="ids" if form == "ids" else "pieces", separator=separator)
+    encoded = Encoder(vocabulary).encode_text(lines, form="ids" if form == "ids" else "pieces", separator=separator)
 
     def answers(path: str, wait: Wait) -> Iterator[bytes]:
         if form == "ids":
-            return _from_ids(VOCABULARY, [path], errors="strict", max_line=None, wait=wait)
-        return _from_pieces(VOCABULARY, [path], separator=separator, errors="strict", max_line=None, wait=wait)
+            return _from_ids(vocabulary, [path], errors="strict", max_line=None, wait=wait)
+        return _from_pieces(vocabulary, [path], separator=separator, errors="strict", max_line=None, wait=wait)
 
     with writing([encoded] if encoded else []) as writer:
         expected = b"".join(answers(writer.path, writer))
@@ -60,6 +65,38 @@ def test_what_is_written_can_be_read_before_more_is_asked_for(tmp_path: Path) ->
 
     with path.open("wb") as file:
         write_each(file, texts())
+
+
+FILTERS = (
+    "encode -m v.volt", "decode -m v.volt", "decode -m v.volt --form ids", "translate-input t.yaml --task t",
+    "translate-output t.yaml --task t",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("line", FILTERS)
+@pytest.mark.parametrize("place", ["-", "out"])
+def test_every_filter_waits_for_text_and_for_the_end_of_its_reader(
+    line: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """A filter that writes to stdout waits before it reads a pipe, and the wait also ends with stdout's reader."""
+    outlets = []
+
+    def waiting(descriptor: int, seconds: float | None = None, *, outlet: int | None = None) -> bool:
+        outlets.append(outlet)
+        return True
+
+    monkeypatch.chdir(tmp_path)
+    VOCABULARY.save("v.volt")
+    Path("t.yaml").write_text("tasks: {t: {type: mono, inputs: {i: {mono: nowhere}}}}")
+    monkeypatch.setattr("volt.files.blocks.is_ready", waiting)
+    reader, writer = os.pipe()
+    os.write(writer, b"4\n")
+    os.close(writer)
+    with os.fdopen(reader):
+        assert status_of([*line.split(), f"/dev/fd/{reader}", "-o", place]) == 0
+    assert outlets or place == "out"
+    assert (capfdbinary.readouterr().out == b"") == (place == "out")
+    assert all((outlet is None) == (place == "out") for outlet in outlets)
 
 
 @pytest.fixture

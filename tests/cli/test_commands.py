@@ -83,9 +83,9 @@ def test_dropout_is_repeatable_and_needs_a_seed(run: Run) -> None:
     """The same seed gives the same pieces; no seed is a usage error."""
     run("search", "corpus.txt", "-q", "-o", "v.volt")
     options = ["encode", "-m", "v.volt", "--dropout", "0.5"]
-    first, second = (run(*options, "--seed", "7", "corpus.txt").stdout for _ in range(2))
+    first, second, *others = (run(*options, "--seed", seed, "corpus.txt").stdout for seed in "0078")
     assert first == second
-    assert first != run(*options, "--seed", "8", "corpus.txt").stdout
+    assert len({first, *others}) == 3
     assert (
         b"dropout needs a seed, a whole number of 0 or more, not None; encode with --seed 1\n"
         in run(*options, "corpus.txt", status=2).stderr
@@ -102,14 +102,6 @@ def test_user_tokens_are_never_split(run: Run) -> None:
     assert b" <url>@@ " in joined
     assert b" <url> " in joined
     assert run("decode", "-m", "v.volt", "--separator", "@@", stdin=joined).stdout == b"see<url>the <url> cat\n"
-
-
-def test_candidates_from_subword_nmt_codes(run: Run, tmp_path: Path) -> None:
-    """--candidates FILE replays the merges of a codes file."""
-    (tmp_path / "codes").write_text("#version: 0.2\nt h\nth e</w>\nc a\nca t</w>\n", encoding="utf-8")
-    data = json.loads(run("search", "corpus.txt", "--candidates", "codes", "--min-share", "0", "--json").stdout)
-    assert data["steps"][-1]["size"] == data["steps"][0]["size"] + len(data["steps"]) - 1
-    assert data["vocabulary"]["merges"] <= 4
 
 
 def test_inspect_lists_the_tokens_that_no_text_can_produce(run: Run) -> None:

@@ -10,12 +10,12 @@ from commands import Run
 
 import volt
 
-GERMAN = "die Katze saß auf der Matte\nder Hut den die Katze hatte\n" * 40
+GERMAN = "die <x>Katze saß <x>auf der Matte\nder Hut den die Katze hatte\n" * 40
 
 
 @pytest.fixture(name="model")
 def _model(run: Run) -> str:
-    run("search", "corpus.txt", "--select", "fixed:18", "-q", "-o", "old.volt")
+    run("search", "corpus.txt", "--special", "<x>", "--select", "fixed:18", "-q", "-o", "old.volt")
     return "old.volt"
 
 
@@ -51,7 +51,7 @@ def test_a_vocabulary_grows_and_shrinks_again(run: Run, model: str, tmp_path) ->
         ("-o old.volt", "old.volt: would be written over old.volt, which is read"),
         ("--sizes 1:9:1", "size 1 is below the "),
         ("--to 10_000 -o a.volt", "to is 10,000, but the vocabulary has "),
-        ("--to 1 -o a.volt", "ids must remain: 4 special tokens"),
+        ("--to 1 -o a.volt", "ids must remain: 5 special tokens"),
         ("--to 20 -o old.volt", "old.volt: would be written over old.volt, which is read"),
         ("--to 20 -o a.npy --map a.npy", "a.npy: would be written over a.npy, which is written too"),
         ("--to 20 -o a.volt --map a.txt", "--map a.txt: has an unknown format; end its name with .npy"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import chain
 
 import pytest
+from commands import all_commands, options_of
 
 from volt.vocabulary import Vocabulary
 
@@ -54,20 +56,56 @@ def test_data_on_stdout_stay_exact(run, model):
     assert run("decode", "-m", model, stdin=pieces).stdout == text
 
 
-def test_max_line_of_every_command_that_reads_text(run, model, tmp_path):
+READERS = {  # every command that reads lines of text, with each place for a text
+    "search": ["search t.txt -o o.volt", "search a=t.txt -o each --per-source"],
+    "encode": ["encode -m m.volt t.txt", "encode -m m.volt t.txt --form ids -o ids", "encode -m m.volt t.txt -o out/"],
+    "binarize": ["binarize -m m.volt t.txt -o pair"],
+    "decode": ["decode -m m.volt t.txt", "decode -m m.volt t.txt --separator @@"],
+    "export": ["export -m m.volt t.txt --to subword-nmt --check -o o"],
+    "import": ["import codes t.txt --check -o o"],
+    "shrink": ["shrink m.volt --to 8 --on t.txt -o o"],
+    "compare": ["compare t.txt", "compare corpus.txt --heldout t.txt"],
+    "shard": ["shard c.yaml -o shards"],
+    "translate-input": ["translate-input c.yaml --task t t.txt"],
+    "translate-output": ["translate-output c.yaml --task t t.txt"],
+}
+
+
+@pytest.fixture
+def readers(run, tmp_path):
+    """The command lines by command; what they read besides t.txt is there."""
+    Vocabulary((("a", "b</w>"),), ("a", "b", "a</w>", "b</w>", "ab</w>")).save("m.volt")
+    (tmp_path / "codes").write_text("#version: 0.2\na b</w>\n")
+    (tmp_path / "c.yaml").write_text("tasks: {t: {type: mono, inputs: {i: {mono: t.txt}}}}")
+    return {name: [line.split() for line in lines] for name, lines in READERS.items()}
+
+
+def with_option(name):
+    """The commands that have an option."""
+    return {command for command, found in all_commands().items() if f"--{name}" in options_of(command.split())}
+
+
+def test_max_line_of_every_command_that_reads_text(run, readers, tmp_path):
     """--max-line is the longest line in bytes that is read; one more is refused with the line and the option."""
+    assert readers.keys() == {name for name in with_option("max-line") if not name.startswith("stream")}
     (tmp_path / "t.txt").write_text("ab\n" + "ab " * 40 + "\n")
-    for arguments in (
-        ["search", "t.txt", "-o", "o.volt"],
-        ["encode", "-m", model, "t.txt"],
-        ["decode", "-m", model, "t.txt"],
-        ["compare", "t.txt"],
-    ):
-        message = run(*arguments, "--max-line", "119", status=1).stderr.decode()
+    for line in chain.from_iterable(readers.values()):
+        message = run(*line, "--max-line", "119", status=1).stderr.decode()
         assert "t.txt:2: the line has more than 119 bytes; cut it, or raise --max-line" in " ".join(message.split())
-    for most in ("120", "1K", "none", "0"):
-        assert run("encode", "-m", model, "t.txt", "--max-line", most).stdout
+        assert b"bytes" not in run(*line, "--max-line", "120").stderr
+    for most in ("1K", "none", "0"):
+        assert run("encode", "-m", "m.volt", "t.txt", "--max-line", most).stdout
     assert (
         b"--max-line is '1.5M'; give bytes, such as 1000, 64M or 1G"
-        in run("encode", "-m", model, "t.txt", "--max-line", "1.5M", status=2).stderr
+        in run("encode", "-m", "m.volt", "t.txt", "--max-line", "1.5M", status=2).stderr
     )
+
+
+def test_encoding_errors_of_every_command_that_reads_text(run, readers, tmp_path):
+    """--encoding-errors says what becomes of a line that is not UTF-8, wherever the text stands on the command line."""
+    able = with_option("encoding-errors")
+    assert able == readers.keys() - {"compare", "shard"}
+    (tmp_path / "t.txt").write_bytes(b"ab ab ab\nb\xff ab\n")
+    for line in chain.from_iterable(readers[name] for name in able):
+        assert b"t.txt:2: invalid UTF-8" in run(*line, status=1).stderr
+        run(*line, "--encoding-errors", "replace")

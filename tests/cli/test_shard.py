@@ -87,7 +87,6 @@ def test_what_is_wrong_is_reported(folder: Path, run: Run) -> None:
         ([*given, "--compress", "xz"], 2, "--compress"),
         (["shard", "stream.yaml"], 2, "stream.yaml:4: {{b}} has no value; give --set b"),
         ([*given, "--task", "de_en"], 1, "a.src has 30 lines, a.tgt has 29 lines; source and target need the same"),
-        ([*given, "--max-line", "5", "--task", "auto_en"], 1, "cut it, or raise --max-line"),
     ):  # fmt: skip
         assert message in run(*arguments, status=status).stderr.decode()
     assert not (folder / "shards").exists()

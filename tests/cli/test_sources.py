@@ -10,7 +10,6 @@ from commands import TEXT, Run, listed
 
 from volt.count.corpus import count_words
 from volt.count.file_arguments import named_files
-from volt.count.word_counts import mix
 from volt.errors import ConfigError
 from volt.learn.parity import learn_parity, measure_parity
 from volt.vocabulary import Vocabulary
@@ -81,17 +80,13 @@ def test_columns_are_counted_and_reported(run: Run, folder: Path) -> None:
 # What is found
 
 
-def test_a_temperature_is_that_of_the_library_and_on_record(run: Run, folder: Path) -> None:
-    """The words are those of `mix`, the place is called after all sources, and the vocabulary says how it was made."""
+def test_the_place_is_called_after_all_sources(run: Run, folder: Path) -> None:
+    """In the order of names, not of arguments; it makes way for a vocabulary of the same texts only."""
     done = run("search", "en=corpus.txt", "el=el.txt", "--temperature", "5", *SIZES, "--json")
-    data = json.loads(done.stdout)
-    mixed = mix({"en": count_words("corpus.txt"), "el": count_words("el.txt")}, temperature=5)
-    assert data["output"] == "el+en.volt"
-    assert f"|corpus:{mixed.fingerprint}|" in data["signature"]
-    assert "|sources:el,en|temperature:5|" in data["signature"]
+    assert json.loads(done.stdout)["output"] == "el+en.volt"
     provenance = Vocabulary.load("el+en.volt").provenance
     assert (provenance["sources"], provenance["temperature"], "parity" in provenance) == (["el", "en"], 5, False)
-    run("search", "el=el.txt", "en=corpus.txt", *SIZES, "-q")  # of the same texts, so it makes way
+    run("search", "el=el.txt", "en=corpus.txt", *SIZES, "-q")
     assert b"another corpus" in run("search", "el=both.tsv:2", "en=corpus.txt", *SIZES, status=2).stderr
 
 
@@ -231,3 +226,15 @@ def test_warnings_name_options(run: Run) -> None:
     """What a search warns of names the option that helps, not Python's argument."""
     said = run("search", "corpus.txt", "--candidates", "3", "-o", "few.volt").stdout.decode()
     assert "Learn more merges" in " ".join(said.split())
+
+
+@pytest.mark.parametrize("n_words", [8, 9, 17])
+def test_memory_must_suffice_for_every_corpus(
+    n_words: int, run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of two sources, the second, or both together may have too many words to learn from."""
+    monkeypatch.setattr("volt.count.bounded_sums.learning_bytes", lambda n, _: (n == n_words) << 40)
+    each = ["--per-source"] * (n_words < 17)
+    said = run("search", "en=corpus.txt", "el=el.txt", "--memory", "1G", *each, *SIZES, status=1).stderr
+    assert f"{n_words} distinct words are too many for 1 GB".encode() in said
+    assert not [name for name in listed(folder) if name.endswith(".volt")]

@@ -71,7 +71,6 @@ FAULTS = {
     "over the configuration": ([*INPUT, "dev", "-o", "tasks.yaml"], 2, "would be written over tasks.yaml"),
     "not UTF-8": ([*INPUT, "dev"], 1, "stdin:2: invalid UTF-8 byte 0xff at column 1; convert the file or pass --enc"),
     "no way to skip": ([*INPUT, "dev", "--encoding-errors", "skip"], 2, "'skip' is not one of"),
-    "a long line": ([*INPUT, "dev", "--max-line", "2"], 1, "raise --max-line"),
 }
 
 

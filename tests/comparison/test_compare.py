@@ -114,6 +114,20 @@ def test_separate_vocabularies_are_those_of_separate_searches(both, files):
     assert separate.shares["en"] + separate.shares["xx"] == pytest.approx(1)
 
 
+@pytest.mark.parametrize("rule", ["renyi", "muv"])
+def test_separate_vocabularies_are_on_an_edge_if_one_is(rule):
+    """The size of each source is its own search's, and so is what decides it."""
+    counts = {
+        "a": {"low": 5, "lower": 2, "newest": 6, "widest": 3},
+        "b": {"abab": 9, "ab": 3, "aba": 2, "babab": 4, "cab": 5, "cabb": 2},
+    }
+    sources = [NamedText(name, WordCounts.from_pairs(words)) for name, words in counts.items()]
+    picks = [volt.search(volt.learn_enough(source.counts), select=rule).pick for source in sources]
+    assert sum(pick.on_edge for pick in picks) == (rule == "renyi")
+    separate = compare(sources, systems=(), select=rule, separate=True).systems[-1]
+    assert (separate.name, separate.on_edge) == (f"volt {rule}, separate", any(pick.on_edge for pick in picks))
+
+
 def test_data_is_json_and_holds_every_row(both):
     """as_data survives JSON without NaN; its rows are those of the result; its columns are as long as each other."""
     data = json.loads(json.dumps(both.as_data(), allow_nan=False))

@@ -15,6 +15,7 @@ from volt.comparison.systems import Spec, file_system, parse_spec
 from volt.comparison.texts import NamedText
 from volt.count.word_counts import WordCounts
 from volt.errors import MissingLibraryError, VocabularyError
+from volt.formats.check import plain_file
 from volt.formats.registry import read_vocabulary
 from volt.vocabulary import Vocabulary
 
@@ -119,6 +120,30 @@ def test_what_cannot_be_read_ends_a_comparison(tmp_path: Path, monkeypatch: pyte
         monkeypatch.setitem(__import__("sys").modules, package, None)
     with pytest.raises(MissingLibraryError, match="pip install"):
         compare("no such text", systems=str(path))
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_an_unknown_token_is_no_type_whatever_its_id(number: int, tmp_path: Path) -> None:
+    """The unknown token of a unigram model may have id 0, and need not be declared as a special token."""
+    tokenizers = pytest.importorskip("tokenizers")
+    tokens = ["a", "b", "c"]
+    rows = [(token, -1.0) for token in (*tokens[:number], "<unk>", *tokens[number:])]
+    made = tokenizers.Tokenizer(tokenizers.models.Unigram(rows, unk_id=number))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    made.save(str(tmp_path / "tokenizer.json"))
+    library = load(tmp_path)
+    assert library is not None
+    assert (library.tokens, library.size) == (tuple(tokens), 3)
+    assert pieces(library, ["cab", "axb"]) == ["c", "a", "b", "a", "?", "b"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="this system has no file that fails at its start")
+def test_a_file_that_fails_while_it_is_read_is_an_error_of_the_vocabulary() -> None:
+    """Whoever reads a vocabulary file, or has a library read it, reports so, and not an error of the corpus."""
+    for read in (read_file, read_vocabulary, lambda path: plain_file(path).__enter__()):
+        with pytest.raises(VocabularyError, match="/proc/self/mem: cannot be read"):
+            read("/proc/self/mem")
+    assert load("/proc/self/mem") is None
 
 
 def test_a_pattern_stands_behind_the_file_that_names_none(tmp_path: Path) -> None:

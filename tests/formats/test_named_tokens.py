@@ -77,8 +77,10 @@ def test_import_takes_tokens_and_checks_with_them(run: Run) -> None:
     assert config["eos_token"] == "<|end|>"
     message = run("import", "x.tiktoken", "-o", "w.volt", "--pattern", "cl100k").stderr.decode()
     assert "import the file with these tokens and their ids as special or eos" in message
-    message = run("import", "x.tiktoken", "-o", "w.volt", "--special", "<a>=7", "--special", "<a>=8", status=2).stderr
-    assert b"--special '<a>' has two different ids; remove one" in message
+    for two in (("<a>=7", "<a>=8"), ("<a>=7", "<a>=0"), ("<a>=0", "<a>"), ("<a>", "<a>=7")):
+        special = [word for name in two for word in ("--special", name)]
+        message = run("import", "x.tiktoken", "-o", "w.volt", *special, status=2).stderr
+        assert b"--special '<a>' has two different ids; remove one" in message
 
 
 def test_the_end_of_gpt2s_files_is_named(run: Run) -> None:
