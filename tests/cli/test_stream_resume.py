@@ -57,14 +57,19 @@ def test_a_state_file_that_holds_no_position_yet_is_written(volt_stream: Run, st
     assert volt_stream(*command, 3, "--force").lines == expected(3)
 
 
-def test_a_run_from_another_state_keeps_its_own_position(volt_stream: Run) -> None:
-    """--from-state begins there, once: with --resume the run's own position comes first, and without it is kept."""
+def test_a_run_from_another_state_keeps_its_own_position(volt_stream: Run, stream_folder: Path) -> None:
+    """--from-state begins there, once: --resume prefers the run's own position, if there is one, and --ack skips."""
     volt_stream("run", "stream.yaml", "--limit", 7, "--state", "first.json", "-q")
     command = ["run", "stream.yaml", "--limit", 5, "--from-state", "first.json", "--state", "s.json", "-q"]
     assert volt_stream(*command).lines == expected(12)[7:]
     assert b"after line 12" in volt_stream(*command, status=2).stderr
     assert volt_stream(*command, "--resume").lines == expected(17)[12:]
     assert volt_stream(*command, "--force").lines == expected(12)[7:]
+    for state in ("new.json", "s.json"):
+        begun = 7 if state == "new.json" else 12
+        assert volt_stream(*command[:-2], state, "-q", "--resume").lines == expected(begun + 5)[begun:]
+    (stream_folder / "ack").write_text("9\n")
+    assert volt_stream(*command[:-3], "--resume", "--ack", "ack", "-q").lines == expected(14)[9:]
 
 
 def test_a_state_at_the_end_stays_there(volt_stream: Run, stream_folder: Path) -> None:
