@@ -29,9 +29,8 @@ def test_run_writes_the_streams_lines(volt_stream: Run) -> None:
     assert metrics["sources"]["one"]["lines"] + metrics["sources"]["two"]["lines"] == 500
     assert volt_stream("run", "stream.yaml", "--limit", 500, "--workers", 1, "-q") == Done(done.stdout, b"")
     assert volt_stream("run", "stream.yaml", "--limit", 0, "-q") == Done(b"", b"")
-    for seed in (0, 6):
-        other = volt_stream("run", "stream.yaml", "--limit", 50, "--seed", seed, "-q")
-        assert other.lines == expected(50, seed=seed) != expected(50)
+    other = volt_stream("run", "stream.yaml", "--limit", 50, "--seed", 0, "-q")
+    assert other.lines == expected(50, seed=0) != expected(50)
 
 
 def test_a_run_ends_with_a_sentence(volt_stream: Run, stream_folder: Path) -> None:
