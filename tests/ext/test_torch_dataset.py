@@ -212,7 +212,12 @@ def test_states_of_others_are_refused(folder: Path, monkeypatch: pytest.MonkeyPa
         with pytest.raises((StreamError, ConfigError)):
             StreamDataset.state_of(no_state)
     closed, close = list[Steps](), Steps.close
-    monkeypatch.setattr(Steps, "close", lambda steps: (closed.append(steps), close(steps)))
+
+    def closing(steps: Steps) -> None:
+        closed.append(steps)
+        close(steps)
+
+    monkeypatch.setattr(Steps, "close", closing)
     other = dataset_of(folder, n=N + 1)
     other.load_state_dict(StreamDataset.state_of(state))
     with pytest.raises(StreamError, match="pairs"):

@@ -129,10 +129,8 @@ def test_sides_of_different_lengths_are_reported(tmp_path: Path, n: int) -> None
     good = mono_task(tmp_path, {"good": b"x\n"})
     task = pair_task(tmp_path, {"a": 5})
     write(tmp_path / "a.tgt", numbered("a tgt", n))
-    message = (
-        rf"task 'de_en', input 'a': .*a\.src has 5 lines, .*a\.tgt has {n} lines; source and target need the same number"
-    )
-    with pytest.raises(StreamError, match=message):
+    message = rf"input 'a': .*a\.src has 5 lines, .*a\.tgt has {n} lines; source and target need the same number"
+    with pytest.raises(StreamError, match=f"task 'de_en', {message}"):
         shard([good, task], tmp_path / "shards")
     assert not (tmp_path / "shards").exists()
 
