@@ -79,12 +79,12 @@ def test_a_state_of_another_stream_is_refused(volt_stream: Run, stream_folder: P
         (stream_folder / "s.json").write_bytes(state)
 
 
-@pytest.mark.parametrize("ack", [None, "0", "9", "20"])
+@pytest.mark.parametrize("ack", [None, "", "0", "9", "20"])
 @pytest.mark.parametrize("from_state", [None, "base.json", "../{}/own.json"])
 def test_options_of_positions_combine(
     volt_stream: Run, stream_folder: Path, from_state: str | None, ack: str | None
 ) -> None:
-    """With --resume, a run's own state comes first; else --from-state; then --ack skips what was used, and is saved."""
+    """With --resume, the run's state comes first; else --from-state; --ack skips used lines; --force starts anew."""
     for name, n in (("base.json", 7), ("own.json", 12)):
         volt_stream("run", "stream.yaml", "--limit", n, "--state", name, "-q")
     own, lines = (stream_folder / "own.json").read_bytes(), expected(25)
@@ -99,7 +99,8 @@ def test_options_of_positions_combine(
         begins_anew = not (from_state or is_resumed)
         if state == "own.json" and not is_resumed and from_state in (None, "base.json"):
             assert b"contains the position of an earlier run, after line 12" in volt_stream(*command, status=2).stderr
-        elif begins_anew and int(ack or 0):
+            command.append("--force")
+        if begins_anew and int(ack or 0):
             assert b"lines are reported as used, but" in volt_stream(*command, status=1).stderr
         else:
             first = 12 if (state == "own.json" and is_resumed) else {None: 0, "base.json": 7}.get(from_state, 12)
