@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from volt import Encoder, Vocabulary
-from volt.batches import SampleFormat, Samples, joined_samples
+from volt.batches import Layout, SampleFormat, Samples, collate, joined_samples
 from volt.errors import ConfigError, StreamError, VoltError
 from volt.stream import Batch, Column, Source, Stream
 from volt.stream.transforms.line_rng import LineRng
@@ -94,19 +94,56 @@ def test_ids_pass_through(volt_file: Path, lines: list[str]) -> None:
     assert rows(SampleFormat({"src": str(path)}, holds="ids").samples(written), "src") == expected
 
 
+LINES = ["the cat sat", "low lower newest", "", "q"]
+
+
+def written_model(path: Path, **options: Any) -> Any:
+    """Write a SentencePiece model of the first two lines; return the library's processor."""
+    spm, model = pytest.importorskip("sentencepiece"), io.BytesIO()
+    spm.SentencePieceTrainer.train(
+        sentence_iterator=iter(LINES[:2] * 20), model_writer=model, vocab_size=40, hard_vocab_limit=False,
+        minloglevel=2, **options,
+    )  # fmt: skip
+    path.write_bytes(model.getvalue())
+    return spm.SentencePieceProcessor(model_file=str(path))
+
+
 def test_sentencepiece_models_give_their_own_ids(tmp_path: Path) -> None:
     """Those of the library, between its BOS and EOS, also in another process."""
-    spm, model = pytest.importorskip("sentencepiece"), io.BytesIO()
-    lines = ["the cat sat", "low lower newest", "", "q"]
-    spm.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines[:2] * 20), model_writer=model, vocab_size=40, hard_vocab_limit=False, minloglevel=2
-    )
-    (path := tmp_path / "u.model").write_bytes(model.getvalue())
-    own = spm.SentencePieceProcessor(model_file=str(path))
+    lines, own = LINES, written_model(path := tmp_path / "u.model")
     format = SampleFormat({"text": path}, bos=True)
     for made in (format, pickle.loads(pickle.dumps(format))):
         found = rows(made.samples(Batch.of(lines)), "text")
         assert found == [[own.bos_id(), *own.encode(line), own.eos_id()] for line in lines]
+
+
+ROLES = {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>"}
+
+
+@pytest.mark.parametrize("kind", ["list", "volt", "sentencepiece"])
+@pytest.mark.parametrize("first", ROLES)
+def test_any_role_may_have_the_id_0(tmp_path: Path, kind: str, first: str) -> None:
+    """The id 0 is an id like others: lines are framed and padded with it, and it is refused where unknown text is."""
+    roles = [first, *(role for role in ROLES if role != first)]
+    tokens, path = [ROLES[role] for role in roles], tmp_path / "u.model"
+    if kind == "sentencepiece":
+        written_model(path, **{f"{role}_id": number for number, role in enumerate(roles)})
+    elif kind == "volt":
+        path = tmp_path / "v.volt"
+        Vocabulary(MERGES, VOLT.tokens, order=(*tokens, *VOLT.tokens)).save(path)
+    vocabulary: Any = [*tokens, "low"] if kind == "list" else path
+    format = SampleFormat({"text": vocabulary}, bos=True)
+    ids = {role: format.vocabularies["text"].ids[ROLES[role]] for role in ROLES}
+    assert ids[first] == 0
+    samples, layout = format.samples(Batch.of(["low", "low low é"])), Layout().of(format)
+    step = collate(samples, [0, 1], **layout)
+    short, long = step["target"].tolist()
+    assert (short[0], long[0], short[samples.lengths[0, 0] - 1], long[-1]) == (ids["bos"],) * 2 + (ids["eos"],) * 2
+    assert (short[-1], step["net_input"]["src_tokens"][:, 0].tolist()) == (ids["pad"], [ids["eos"]] * 2)
+    refused(
+        StreamError, "line 1: field 'text' contains",
+        lambda: SampleFormat({"text": vocabulary}, unknown="refuse").samples(Batch.of(["low", "low low é"])),
+    )  # fmt: skip
 
 
 def test_a_format_can_be_sent_to_another_process() -> None:

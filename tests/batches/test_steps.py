@@ -115,6 +115,19 @@ def test_other_ranks_go_on(folder: Path, packed: bool, n: int, window: Any, stop
     assert n_left < 2 * 32  # where a window has been left nearly empty, its rest may be too little for all ranks
 
 
+def test_windows_are_numbered_on_by_other_ranks(folder: Path) -> None:
+    """Stopped at the very end of a window, steps of another number of ranks begin the window after it."""
+    steps = steps_of(folder, 200)
+    states = [steps.state()["window"] for _ in steps]
+    end = states.index(1)
+    steps = steps_of(folder, 200)
+    assert steps.skip(end) == end
+    state, other = steps.state(), steps_of(folder, 200, world=2)
+    other.restore(state)
+    given(other, 1)
+    assert (state["window"], other.state()["window"], other.state()["steps"]) == (0, 1, 1)
+
+
 def test_an_epoch_is_a_window(folder: Path) -> None:
     """With window='epoch' the lines of an epoch are given before any of the next, in an order of its own."""
     steps = steps_of(folder, 90, window="epoch", epochs=3)

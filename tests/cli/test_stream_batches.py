@@ -21,7 +21,7 @@ CONFIG = """\
 seed: 3
 sources: {pairs: {path: pairs.tsv, epochs: 1, block_lines: 40, transforms: [tag: {text: {{tag}}}]}}
 batches:
-  fields: {src: v.volt, tgt: v.volt}
+  fields: {src: v.volt, tgt: w.volt}
   max_tokens: 40
   longest: 15
   on_long: report
@@ -37,7 +37,8 @@ def config(stream_folder: Path) -> Path:
     lines = ["\t".join([" ".join("a" * (1 + n % 9)), "b b"]) for n in range(200)]
     lines[7::50] = ["a " * 20 + "\tb"] * LONG
     write_lines(stream_folder / "pairs.tsv", lines)
-    Vocabulary((), ("a", "b", "a</w>", "b</w>")).save(stream_folder / "v.volt")
+    for name in ("v.volt", "w.volt"):
+        Vocabulary((), ("a", "b", "a</w>", "b</w>")).save(stream_folder / name)
     (stream_folder / "b.yaml").write_text(CONFIG)
     return stream_folder / "b.yaml"
 
@@ -50,8 +51,8 @@ def error_text(volt_stream: Run, *arguments: object) -> Any:
 @pytest.mark.parametrize("world", [1, 3])
 def test_it_says_what_a_trainer_gets(volt_stream: Run, config: Path, world: int) -> None:
     """The numbers are those of the steps from Python, of the same rank."""
-    found = error_text(volt_stream, "-n", 9, "--world", world, "--rank", world - 1)
-    with Steps.from_config(config, rank=world - 1, world=world, values={"tag": "a"}) as steps:
+    found = error_text(volt_stream, "-n", 9, "--world", world, "--rank", world - 1, "--seed", 0)
+    with Steps.from_config(config, rank=world - 1, world=world, values={"tag": "a"}, seed=0) as steps:
         arrays = [step for step, _ in zip(steps, range(9), strict=False)]
     assert (found["steps"], found["step"], found["rank"], found["world"]) == (9, 9, world - 1, world)
     assert found["sentences"] == sum(step["nsentences"] for step in arrays)
@@ -152,6 +153,7 @@ def test_a_wrong_configuration_is_refused(volt_stream: Run, config: Path, name: 
         (["b.yaml", *SET, "--resume"], "--resume needs --state; name the file to continue from"),
         (["b.yaml", *SET, "--state", "-"], "--state -: stdout is for the report; name a file"),
         (["b.yaml", *SET, "--state", "v.volt"], "v.volt: would be written over v.volt, which is read; choose"),
+        (["b.yaml", *SET, "--state", "./w.volt"], "w.volt, which is read; choose another place"),
         (["b.yaml", *SET, "--state", "pairs.tsv"], "pairs.tsv, which is read; choose another place"),
         (["b.yaml", *SET, "--state", "b.yaml"], "b.yaml, which is read; choose another place"),
     ],

@@ -113,6 +113,9 @@ def test_a_page_is_written_whole(volt_stream: Run, tasks: Path) -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "<script" not in page
     assert volt_stream("debug", tasks, *SET, "--task", "de_en", "--html", "-").stdout.decode() == page
+    both = volt_stream("debug", tasks, *SET, "--task", "de_en", "--html", "again.html", "--json")
+    assert both.stdout == volt_stream("debug", tasks, *SET, "--task", "de_en", "--json").stdout != b""
+    assert Path("again.html").read_text() == page
 
 
 def test_subwords_are_counted(volt_stream: Run, tasks: Path) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from commands import Run, status_of
+from hypothesis import given
+from hypothesis import strategies as st
 
 from volt.errors import StreamError
 from volt.stream.config.sources import shares
@@ -54,6 +57,24 @@ def test_a_consumer_counts_in_a_file(tmp_path: Path, message: str, used: int | N
     """The last line counts; nothing is said in an empty file."""
     (tmp_path / "ack").write_text(message)
     assert Consumer(str(tmp_path / "ack")).look() == used
+
+
+@given(st.lists(st.integers(0, 2000), max_size=6).map(sorted), st.sampled_from(["", "7"]), st.sets(st.integers(1, 30)))
+def test_a_consumer_counts_on_a_descriptor(numbers: list[int], rest: str, cuts: set[int]) -> None:
+    """However its numbers are cut into reads, the last whole line counts, and an unfinished line does not, yet."""
+    data = "".join(f"{number}\n" for number in numbers) + rest
+    reader, writer = os.pipe()
+    try:
+        consumer = Consumer(str(reader))
+        for start, end in pairwise([0, *sorted({cut for cut in cuts if cut < len(data)} | {len(data)})]):
+            if end:
+                os.write(writer, data[start:end].encode())
+                assert consumer.listen()
+            assert (consumer.look() or 0) == int(["0", *data[:end].split("\n")][-2])
+    finally:
+        os.close(writer)
+        assert not consumer.listen()
+        os.close(reader)
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1, 2, 5, 1e9])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -23,12 +24,6 @@ def test_runs_from_state_to_state_are_one_run(volt_stream: Run, cuts: list[int])
         found += volt_stream("run", "stream.yaml", "--limit", cut, *options).lines
     assert found == expected(len(found))
     assert load_state("s.json")["n"] == len(found) == 7 + sum(cuts)
-
-
-def test_resume_takes_the_state_if_there_is_one(volt_stream: Run) -> None:
-    """The same command line starts a stream and goes on with it."""
-    command = ["run", "stream.yaml", "--limit", 60, "--state", "s.json", "--resume", "-q"]
-    assert volt_stream(*command).lines + volt_stream(*command).lines == expected(120)
 
 
 def test_the_position_of_an_earlier_run_is_kept(volt_stream: Run) -> None:
@@ -57,16 +52,6 @@ def test_a_state_file_that_holds_no_position_yet_is_written(volt_stream: Run, st
     assert volt_stream(*command, 3, "--force").lines == expected(3)
 
 
-def test_a_run_from_another_state_keeps_its_own_position(volt_stream: Run) -> None:
-    """--from-state begins there, once: with --resume the run's own position comes first, and without it is kept."""
-    volt_stream("run", "stream.yaml", "--limit", 7, "--state", "first.json", "-q")
-    command = ["run", "stream.yaml", "--limit", 5, "--from-state", "first.json", "--state", "s.json", "-q"]
-    assert volt_stream(*command).lines == expected(12)[7:]
-    assert b"after line 12" in volt_stream(*command, status=2).stderr
-    assert volt_stream(*command, "--resume").lines == expected(17)[12:]
-    assert volt_stream(*command, "--force").lines == expected(12)[7:]
-
-
 def test_a_state_at_the_end_stays_there(volt_stream: Run, stream_folder: Path) -> None:
     """A run that resumes where a stream has ended gives no line, and says that it has ended."""
     (stream_folder / "stream.yaml").write_text("sources: {one: {path: one.tsv, epochs: 1}}")
@@ -78,27 +63,50 @@ def test_a_state_at_the_end_stays_there(volt_stream: Run, stream_folder: Path) -
 
 
 def test_a_state_of_another_stream_is_refused(volt_stream: Run, stream_folder: Path) -> None:
-    """The state says which configuration it belongs to; what differs is reported."""
+    """The state says which configuration it belongs to; what differs is reported, or accepted by its name."""
     volt_stream("run", "stream.yaml", "--limit", 5, "--state", "s.json", "-q")
     (stream_folder / "stream.yaml").write_text(CONFIG.replace("repeat: 2", "repeat: 3"))
     assert b"sources.one.transforms" in volt_stream("run", "stream.yaml", "--from-state", "s.json", status=1).stderr
     assert b"cannot be read" in volt_stream("run", "stream.yaml", "--from-state", "none.json", status=1).stderr
     assert b"--resume needs" in volt_stream("run", "stream.yaml", "--resume", status=2).stderr
+    (stream_folder / "stream.yaml").write_text(CONFIG.replace("0.3", "0.4"))
+    command, state = ["run", "stream.yaml", "--limit", 5], (stream_folder / "s.json").read_bytes()
+    assert b"--accept needs --from-state or --resume" in volt_stream(*command, "--accept", "weights", status=2).stderr
+    for options in (["--from-state", "s.json"], ["--state", "s.json", "--resume"]):
+        assert b"or pass --accept weights" in volt_stream(*command, *options, status=1).stderr
+        accepted = volt_stream(*command, *options, "--accept", "weights").stderr
+        assert b"accepted: changed weights from line 5 on\n" in accepted
+        (stream_folder / "s.json").write_bytes(state)
 
 
-def test_acknowledged_lines_and_no_others_are_behind_the_state(volt_stream: Run, stream_folder: Path) -> None:
-    """With --ack FILE the state stands behind the lines used, and goes on there, or further on if the file says so."""
-    ack = stream_folder / "ack"
-    volt_stream("run", "stream.yaml", "--limit", 100, "--state", "s.json", "--ack", "ack", "-q")
-    assert load_state("s.json")["n"] == 0
-    ack.write_text("33\n")
-    done = volt_stream("run", "stream.yaml", "--limit", 100, "--resume", "--state", "s.json", "--ack", "ack", "-q")
-    assert done.lines == expected(133)[33:]
-    assert load_state("s.json")["n"] == 33
-    ack.write_text("90\n")
-    done = volt_stream("run", "stream.yaml", "--limit", 5, "--from-state", "s.json", "--ack", "ack", "-q")
-    assert done.lines == expected(95)[90:]
-    assert volt_stream("run", "stream.yaml", "--limit", 5, "--resume", "--ack", "ack", "-q") == done
+@pytest.mark.parametrize("ack", [None, "", "0", "9", "20"])
+@pytest.mark.parametrize("from_state", [None, "base.json", "../{}/own.json"])
+def test_options_of_positions_combine(
+    volt_stream: Run, stream_folder: Path, from_state: str | None, ack: str | None
+) -> None:
+    """With --resume, the run's state comes first; else --from-state; --ack skips used lines; --force starts anew."""
+    for name, n in (("base.json", 7), ("own.json", 12)):
+        volt_stream("run", "stream.yaml", "--limit", n, "--state", name, "-q")
+    own, lines = (stream_folder / "own.json").read_bytes(), expected(25)
+    if ack:
+        (stream_folder / "ack").write_text(f"{ack}\n")
+    begun = None if from_state is None else from_state.format(stream_folder.name)
+    options = ["--from-state", begun] * (begun is not None) + ["--ack", "ack"] * (ack is not None)
+    for state, is_resumed in product(("own.json", "new.json"), (False, True)):
+        (stream_folder / "own.json").write_bytes(own)
+        (stream_folder / "new.json").unlink(missing_ok=True)
+        command = ["run", "stream.yaml", "--limit", 5, "-q", "--state", state, *options, *["--resume"] * is_resumed]
+        begins_anew = not (from_state or is_resumed)
+        if state == "own.json" and not is_resumed and from_state in (None, "base.json"):
+            assert b"contains the position of an earlier run, after line 12" in volt_stream(*command, status=2).stderr
+            command.append("--force")
+        if begins_anew and int(ack or 0):
+            assert b"lines are reported as used, but" in volt_stream(*command, status=1).stderr
+        else:
+            first = 12 if (state == "own.json" and is_resumed) else {None: 0, "base.json": 7}.get(from_state, 12)
+            first = max(first, int(ack or 0))
+            assert volt_stream(*command).lines == lines[first : first + 5]
+            assert load_state(state)["n"] == (first + 5 if ack is None else first)
 
 
 def test_a_word_that_cannot_be_true_is_refused(volt_stream: Run, stream_folder: Path) -> None:

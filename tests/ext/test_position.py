@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from volt.errors import StreamError, VoltError
@@ -21,12 +21,15 @@ def worker_at(start: int, number: int, of: int, n_taken: int) -> Position:
     return Position(steps={"n": start + number + (n_own - 1) * of + 1}, skip=of - 1, worker=(number, of))
 
 
-@given(st.integers(0, 50), st.integers(1, 5), st.integers(0, 30), st.integers(0, 30))
-def test_the_consumer_stands_at_the_least_next_step(start: int, of: int, n_taken: int, since: int) -> None:
-    """Whatever the workers, the consumer stands at the step behind the last that it took; no state is ahead of it."""
+@given(st.integers(0, 50), st.integers(1, 5), st.integers(0, 30), st.integers(0, 30), st.integers(0, 4))
+@example(0, 2, 3, 0, 1)
+def test_the_consumer_stands_at_the_least_next_step(start: int, of: int, n_taken: int, since: int, left: int) -> None:
+    """The consumer stands at the step behind the last that it took; it has no further step if no worker has one."""
+    n_steps = start + n_taken + since + left
     workers = [worker_at(start, number, of, n_taken) for number in range(of)]
+    workers = [replace(worker, ended=worker.n >= n_steps) for worker in workers]
     found = consumed(workers, since=since)
-    assert (found.n, found.worker) == (start + n_taken + since, None)
+    assert (found.n, found.worker, found.ended) == (start + n_taken + since, None, since + left == 0)
     assert found.skip == since if n_taken or start == 0 else found.skip >= since
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from loaders import PlayedLoader, all_bits, as_worker, torch
 from steps_of_streams import given, steps_of
 
-from volt.batches import to_torch
+from volt.batches import Steps, to_torch
 from volt.errors import ConfigError, StreamError
 from volt.ext.torch import StreamDataset
 
@@ -196,8 +196,8 @@ def test_a_copy_stands_where_the_dataset_stood(folder: Path) -> None:
     assert all_bits(copy.deepcopy(dataset)) == expected[1:] == all_bits(dataset)
 
 
-def test_states_of_others_are_refused(folder: Path) -> None:
-    """A state of another vocabulary, of one worker, or of a loader is refused, and the error says what to do."""
+def test_states_of_others_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state of other steps, of one worker, or of a loader is refused; open steps are closed, and can be read anew."""
     dataset = dataset_of(folder)
     loader = PlayedLoader(dataset, 2)
     loader.take(3)
@@ -211,10 +211,20 @@ def test_states_of_others_are_refused(folder: Path) -> None:
     for no_state in ({}, {"_snapshot": 1}, {"dataset_state": None}):
         with pytest.raises((StreamError, ConfigError)):
             StreamDataset.state_of(no_state)
+    closed, close = list[Steps](), Steps.close
+
+    def closing(steps: Steps) -> None:
+        closed.append(steps)
+        close(steps)
+
+    monkeypatch.setattr(Steps, "close", closing)
     other = dataset_of(folder, n=N + 1)
     other.load_state_dict(StreamDataset.state_of(state))
     with pytest.raises(StreamError, match="pairs"):
         next(iter(other))
+    assert closed
+    other.load_state_dict(dataset_of(folder).state_dict())
+    assert all_bits(other) == all_bits(dataset_of(folder, n=N + 1))
 
 
 def test_a_state_of_workers_knows_its_world(folder: Path) -> None:

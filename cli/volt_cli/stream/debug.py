@@ -43,7 +43,8 @@ def debug(
     check_places([html], source.files)
     with source.open(user_code=trust, n_workers=0) as stream:
         check_places([html], stream.files)
-        result = debug(stream, n_lines=lines)
+        read = debug(stream, n_lines=lines)
+        result = read if html is None else [*read]  # --json and --html may both need all lines
         if as_json:
             for line in result:
                 print_json(line.to_json())

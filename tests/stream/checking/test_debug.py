@@ -31,6 +31,7 @@ STEPS: dict[str, tuple[tuple[Transform, ...], dict[str, object]]] = {
     "outputs": ((Repeat(), Upper()), {"shuffle": "outputs"}),
     "joined": ((Pair(), Drop(0.2)), {"shuffle": "outputs"}),
     "in order": ((Repeat(), Refuse("3")), {"shuffle": "none"}),
+    "copies": ((Repeat(), Refuse("\t0", "first"), Refuse("\t1", "second"), Refuse("\t2", "third")), {}),
     "nothing": ((), {}),
 }
 

@@ -53,13 +53,16 @@ def test_tokens_are_counted_as_naive_code_does(path: Path, lines: list[str]) -> 
 
 
 def test_the_same_file_comes_of_any_number_of_workers(make: Make) -> None:
-    """So many lines of the mixture, those that the stream gives first; another number of workers changes nothing."""
+    """So many lines of the mixture, those that the stream gives next; another number of workers changes nothing."""
     with make() as stream:
-        expected = Counter(token for line in islice(stream, 300) for token in " ".join(line.split("\t")[:2]).split(" "))
+        lines = [*islice(stream, 20, 320)]
+    expected = Counter(token for line in lines for token in " ".join(line.split("\t")[:2]).split(" "))
     for n_workers in (0, 1):
         with make(n_workers=n_workers) as stream:
-            found = count_subwords(stream, n_lines=300)
+            assert stream.skip(20) == 20
+            found = count_subwords(stream, n_lines=300, progress=(done := list[int]()).append)
         assert (dict(found.table.rows()), found.n_lines) == (expected, 300)
+        assert (done[-1], done) == (300, sorted(done))
 
 
 def test_no_special_token_is_missing(path: Path) -> None:

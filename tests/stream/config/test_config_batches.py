@@ -237,7 +237,9 @@ def test_a_right_section_makes_samples_and_batches(folder: Path) -> None:
     assert parts.batches == ByTokens(max_tokens=9)
     other = parts_of(folder, TWO.replace("tgt: v", "tgt: w") + "  pad: o\n  max_tokens: 9\n")
     assert len(set(other.layout.pad.values())) == 2
+    assert other.vocabularies == (str(folder / "v.volt"), str(folder / "w.volt"))
     assert load_config(folder / "stream.yaml").named[-2:] == (str(folder / "v.volt"), str(folder / "w.volt"))
+    assert parts_of(folder, TWO + "  pad: <unk>\n  max_tokens: 9\n").layout.pad == {"src": 0, "tgt": 0}
 
 
 def test_a_vocabulary_may_be_the_prefix_of_a_model(folder: Path) -> None:

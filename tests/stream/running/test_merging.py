@@ -170,6 +170,7 @@ def test_only_states_of_one_run_are_merged() -> None:
         "configuration.rank is '1', not a whole": two(rank="1"),
         "configuration.world is None, not a whole": two(world=None),
         "one of the states is already merged": [merged, alone],
+        "one of the states is already merged; give": [alone, merged],
         "they began with different sources, or from different states": [states[0], other],
     }
     for message, wrong in refused.items():

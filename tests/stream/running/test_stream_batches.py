@@ -10,7 +10,7 @@ import pytest
 from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streams import Drop, Pair, Repeat, Same, deadline, numbered
+from streams import Drop, Pair, Repeat, Same, deadline, numbered, write_lines
 
 from volt.errors import StreamError
 from volt.stream import Source, Stream, trace
@@ -133,15 +133,17 @@ def test_ids_stay_ids(tmp_path: Path) -> None:
     assert [line for batch in batches for line in batch.lines.lines] == list(two(tmp_path, steps=steps))
 
 
-def test_ids_and_text_in_one_field_are_refused(tmp_path: Path) -> None:
-    """Mixed, they would all be text; the error names the field and both sources."""
+@pytest.mark.parametrize(("field", "line", "is_refused"), [(1, "b", True), (2, "b\tB", True), (2, "b", False)])
+def test_ids_and_text_in_one_field_are_refused(tmp_path: Path, field: int, line: str, is_refused: bool) -> None:
+    """Mixed, they would all be text, also where few lines have the field; the error names the field and the sources."""
     Vocabulary(merges=(), tokens=("a",)).save(path := tmp_path / "v.volt")
     sources = [
-        Source("a", numbered(tmp_path, "a", 9), transforms=(Encode(vocabulary=path, to="ids"),)),
-        Source("b", numbered(tmp_path, "b", 9)),
+        Source("a", numbered(tmp_path, "a", 9), transforms=(Encode(vocabulary=path, to="ids", fields=(field,)),)),
+        Source("b", (write_lines(tmp_path / "b", ["b"] * 4 + [line] + ["b"] * 4),)),
     ]
-    with (
-        Stream(sources, seed=1) as stream,
-        pytest.raises(StreamError, match="field 1 is ids in source 'a' and text in"),
-    ):
-        list(stream.batches(limit=9))
+    with Stream(sources, seed=1) as stream:
+        if is_refused:
+            with pytest.raises(StreamError, match=f"field {field} is ids in source 'a' and text in source 'b'"):
+                list(stream.batches(limit=18))
+        else:
+            assert all(batch.lines.column(2).is_ids for batch in stream.batches(limit=18))

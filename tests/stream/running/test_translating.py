@@ -205,14 +205,14 @@ def test_a_refused_line_is_reported_behind_those_before_it(folder: Path) -> None
         "a\tb": "contains a tab, which separates fields; write a space instead",
     }.items():
         path = folder / "lines.txt"
-        path.write_text(f"low\n\nlow a\n{bad}\nlow\n")
+        path.write_text(f"low\n\nlow a\n{bad}\nlow\n{bad}\n")
         given = translation.input_blocks(read_blocks(str(path)))
         got = list[bytes]()
         with pytest.raises(StreamError, match=f"lines.txt:4: {reason}"):
             got.extend(given)
         assert b"".join(got).decode().split("\n")[:-1] == translation.input(["low", "", "low a"])
         with pytest.raises(StreamError, match=f"line 2: {reason}"):
-            translation.input(["low", bad])
+            translation.input(["low", bad, bad])
 
 
 def test_no_step_changes_the_number_of_lines(tmp_path: Path) -> None:

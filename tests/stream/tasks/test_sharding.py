@@ -123,15 +123,14 @@ def test_bad_inputs_are_named(tmp_path: Path, texts: dict[str, bytes], kind: typ
     assert not (tmp_path / "shards").exists()
 
 
-def test_sides_of_different_lengths_are_reported(tmp_path: Path) -> None:
+@pytest.mark.parametrize("n", [4, 6])
+def test_sides_of_different_lengths_are_reported(tmp_path: Path, n: int) -> None:
     """With both numbers and both names, be it by one line at the end; nothing is written, of no task."""
     good = mono_task(tmp_path, {"good": b"x\n"})
     task = pair_task(tmp_path, {"a": 5})
-    write(tmp_path / "a.tgt", numbered("a tgt", 4))
-    message = (
-        r"task 'de_en', input 'a': .*a\.src has 5 lines, .*a\.tgt has 4 lines; source and target need the same number"
-    )
-    with pytest.raises(StreamError, match=message):
+    write(tmp_path / "a.tgt", numbered("a tgt", n))
+    message = rf"input 'a': .*a\.src has 5 lines, .*a\.tgt has {n} lines; source and target need the same number"
+    with pytest.raises(StreamError, match=f"task 'de_en', {message}"):
         shard([good, task], tmp_path / "shards")
     assert not (tmp_path / "shards").exists()
 
