@@ -176,6 +176,9 @@ def test_a_folder_can_be_encoded_into_itself_again_and_again(files: list[str], t
     (tmp_path / "mine.txt.ids").write_text("low\n")
     outcomes = _made(ENCODER, expand(tmp_path), tmp_path, form=form)
     assert [Path(outcome.source).name for outcome in outcomes if outcome.n_lines] == ["mine.txt.ids"]
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d/c.txt.ids").write_text("low\n")  # in another folder, an earlier output's name means nothing
+    assert [outcome.n_lines for outcome in _made(ENCODER, [str(tmp_path / "d/c.txt.ids")], tmp_path)] == [1]
 
 
 def test_the_manifest_of_many_outputs_is_written_in_linear_time(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from volt.errors import CandidateError, ConfigError
 from volt.learn.bpe import learn_bpe, replay_bpe
 from volt.learn.candidates import Candidates
 from volt.text.atoms import atom_code
-from volt.text.special_tokens import SpecialTokens
+from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 
 
 @given(word_counts(), markers, st.integers(0, 40), st.integers(1, 4))
@@ -45,11 +45,12 @@ def test_a_pair_is_merged_only_where_it_still_stands():
     assert_exact_at_every_size(candidates, words)
 
 
-def test_no_merge_spans_a_user_token():
-    """What stands on either side of a user token is learned as two words."""
-    hidden = SpecialTokens(user=("<url>",)).hide_text("ab<url>cd")
-    candidates = learned({hidden: 5, "abc": 1}, marker="none")
-    assert candidates.merges == naive.learn({"ab": 5, "cd": 5, "abc": 1}, 9, "none", 1)
+@pytest.mark.parametrize("code", [FIRST_HIDDEN - 1, FIRST_HIDDEN, LAST_HIDDEN, LAST_HIDDEN + 1])
+def test_no_merge_spans_a_user_token(code):
+    """Words are split at each character that may stand for a user token, from the first to the last; at no other."""
+    parts = {"ab": 5, "cd": 5} if code in (FIRST_HIDDEN, LAST_HIDDEN) else {f"ab{chr(code)}cd": 5}
+    candidates = learned({f"ab{chr(code)}cd": 5, "abc": 1}, marker="none")
+    assert candidates.merges == naive.learn(parts | {"abc": 1}, 9, "none", 1)
 
 
 @given(word_counts(), markers)

@@ -17,7 +17,7 @@ from volt.count.word_counts import WordCounts
 from volt.errors import CandidateError, ConfigError, CorpusError
 from volt.learn.parity import learn_parity, measure_parity, n_units
 from volt.text.pretokenizer import PreTokenizer
-from volt.text.special_tokens import SpecialTokens
+from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, SpecialTokens
 
 FEW = settings(deadline=None, max_examples=examples(25))
 UNITS = ["character", "byte", "line"]
@@ -145,9 +145,9 @@ def test_a_small_source_in_another_script_is_heard():
 def test_lengths_are_of_the_text_alone():
     """User tokens are no text, and words of bytes have the characters that the bytes spell."""
     of_bytes = PreTokenizer.parse("bytes")
-    hidden = SpecialTokens(user=("<url>",)).hide_text("né<url>e")
     for counts, n_each in (
-        (WordCounts.from_pairs({hidden: 2}), [6, 8]),
+        *((WordCounts.from_pairs({f"né{chr(code)}e": 2}), [6, 8]) for code in (FIRST_HIDDEN, LAST_HIDDEN)),
+        *((WordCounts.from_pairs({f"né{chr(code)}e": 2}), [8, 16]) for code in (FIRST_HIDDEN - 1, LAST_HIDDEN + 1)),
         (WordCounts.from_pairs({of_bytes.split("né")[0]: 2}, pretokenizer=of_bytes), [4, 6]),
     ):
         assert [n_units({"a": counts}, unit)["a"] for unit in ("character", "byte")] == n_each
