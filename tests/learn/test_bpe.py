@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from random import Random
+from threading import Thread
 
 import naive
 import numpy as np
@@ -14,9 +15,10 @@ from hypothesis import strategies as st
 from merges import FEW, LINES, MARKERS, assert_exact_at_every_size, counts_of, learned, markers, word_counts
 
 from volt.count.word_counts import WordCounts
-from volt.errors import CandidateError, ConfigError
+from volt.errors import ArgumentError, CandidateError, ConfigError
 from volt.learn.bpe import learn_bpe, replay_bpe
 from volt.learn.candidates import Candidates
+from volt.learn.parity import learn_parity
 from volt.text.atoms import atom_code
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 
@@ -206,6 +208,25 @@ def test_order_of_words_makes_no_difference():
             found.counts_at(found.n_tokens).sum()
             == learned(words, 20, min_pair_count=2).counts_at(found.n_tokens).sum()
         )
+
+
+def test_each_way_to_learn_reports_progress(monkeypatch):
+    """`report` gets the merges, or the replayed words, done; its exception is passed on; it must be a function."""
+    started, is_alive = set(), Thread.is_alive  # each thread seems alive once, so even a short run is reported
+    monkeypatch.setattr(Thread, "is_alive", lambda one: (one not in started and not started.add(one)) or is_alive(one))
+    words, numbers = {"aab": 9, "abb": 5}, list[int]()
+    ways = [
+        lambda report: learn_bpe(words, 1, report=report),
+        lambda report: replay_bpe(words, [("a", "b")], marker="none", report=report),
+        lambda report: learn_parity({"x": words, "y": {"c": 1}}, 1, report=report),
+    ]
+    for way, most in zip(ways, (1, 2, 1), strict=True):
+        way(numbers.append)
+        assert 0 <= numbers.pop() <= most
+        with pytest.raises(ZeroDivisionError):
+            way(lambda _: 1 / 0)
+        with pytest.raises(ArgumentError, match="report is 5"):
+            way(5)
 
 
 @pytest.mark.slow

@@ -112,18 +112,18 @@ def test_counts_are_those_of_the_mixture(sources, temperature):
     assert found.origin == f"|sources:{names}|temperature:{temperature:g}|parity:character"
 
 
-@given(sources_, units)
+@given(sources_, units, markers)
 @FEW
-def test_measures_equal_a_naive_encoding(sources, unit):
+def test_measures_equal_a_naive_encoding(sources, unit, marker):
     """Units and pieces of each source are those of its own text, under both lists of merges."""
-    fair = learn_parity(counted(sources), 12, unit=unit, min_pair_count=1)
+    fair = learn_parity(counted(sources), 12, unit=unit, marker=marker, min_pair_count=1)
     parity = measure_parity(counted(sources), fair, size=fair.n_tokens, unit=unit)
-    plain = learned(dict(fair.counts.table.rows()), fair.n_merges).merges
+    plain = learned(dict(fair.counts.table.rows()), fair.n_merges, marker=marker).merges
     for row in parity.sources:
         words = sources[row.name]
         assert row.n_units == lengths(sources, unit)[row.name]
-        assert row.plain == naive.token_counts(words, plain).total()
-        assert row.fair == naive.token_counts(words, fair.merges).total()
+        assert row.plain == naive.token_counts(words, plain, marker).total()
+        assert row.fair == naive.token_counts(words, fair.merges, marker).total()
     rates = [row.fair / row.n_units for row in parity.sources]
     assert parity.ratios[1] == pytest.approx(max(rates) / min(rates))
     pieces = [sum(row.fair for row in parity.sources), sum(row.plain for row in parity.sources)]
