@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from volt.kernels.apply_bpe import WordBuffers, room_of
+
 
 def longs(numbers: Any) -> np.ndarray:
     return np.array(numbers, np.int64)
@@ -35,3 +37,11 @@ def ends_of(rows: Iterable[Sequence[Any]]) -> list[int]:
     [2, 2, 3]
     """
     return list(accumulate(map(len, rows)))
+
+
+def used_room(n: int, *, held: int) -> WordBuffers:
+    """Return working memory for n symbols that holds a number everywhere, as if it was used before."""
+    room = room_of(n)
+    for array in (*room.word, *room[1:]):
+        array[:] = abs(held) if array.dtype == np.uint8 else held
+    return room

@@ -204,6 +204,9 @@ def test_columns_must_be_named(write: Callable[[str, str | bytes], Path], tmp_pa
     )
     error_text("no text column 'id'; there are: text, lang", tmp_path / "a.parquet", column="id")
     error_text("no text column 'x'; there are: text, lang", tmp_path / "a.parquet", column="x")
+    for kind in (pl.String, pl.Categorical, pl.Enum(["a", "b"])):
+        pl.DataFrame({"text": ["a", "b", "a"]}, schema={"text": kind}).write_parquet(tmp_path / "a.parquet")
+        assert pairs(count_words(tmp_path / "a.parquet", column="text")) == {"a": 2, "b": 1}
 
 
 @given(texts=st.lists(st.text(max_size=20), min_size=1, max_size=5))
@@ -271,10 +274,11 @@ def test_bad_tables_are_reported_with_their_line(write: Callable[[str, str], Pat
 
 
 def test_overflowing_tables_are_reported(write: Callable[[str, str], Path]) -> None:
-    """Counts that add up beyond 64 bits are refused, within a block and across blocks."""
-    path = write("a", f"a {2**62}\nb {2**62}\n")
-    for block_size in (1, 1_000):
-        error_text("more than 64 bits can store", path, word_counts=True, block_size=block_size)
+    """Counts of one word or of several that exceed 64 bits are refused, within a block and across blocks."""
+    for other in ("a", "b"):
+        path = write("a", f"a {2**62}\n{other} {2**62}\n")
+        for block_size in (1, 1_000):
+            error_text("more than 64 bits can store", path, word_counts=True, block_size=block_size)
 
 
 def test_nothing_to_count_is_reported(write: Callable[[str, str], Path]) -> None:
@@ -282,7 +286,8 @@ def test_nothing_to_count_is_reported(write: Callable[[str, str], Path]) -> None
     empty, blank = write("a", ""), write("b", " \n\n\t\n")
     error_text(f"{empty}: no words in 0 lines", empty)
     error_text(f"{empty}, {blank}: no words in 3 lines; check the files and the pre-tokenizer", [empty, blank])
-    error_text(f"{blank}, {blank}, {blank} and 1 more: no words in 12 lines", [blank] * 4)
+    for n, more in ((3, ""), (4, " and 1 more")):
+        error_text(f"{blank}, {blank}, {blank}{more}: no words in {3 * n} lines", [blank] * n)
     error_text("give a file", [])
 
 

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from merges import LINES, MARKERS
 
-from volt import Encoder, SpecialTokens, WordCounts, learn_bpe, search
+from volt import Encoder, WordCounts, learn_bpe, search
 from volt.count.coverage import checked_share, coverage_of
 from volt.errors import ArgumentError, ConfigError, CorpusError, VoltError
+from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 
 FEW = settings(deadline=None, max_examples=examples(30))
 words_ = st.dictionaries(st.text("aaabbcdé一😀", min_size=1, max_size=6), st.integers(1, 40), min_size=1, max_size=12)
@@ -125,13 +126,13 @@ def test_the_share_of_everything_changes_nothing():
     assert "coverage" not in search(one).signature
 
 
-def test_user_tokens_are_no_characters():
-    """A user token is not left out, however rare, and does not count."""
-    special = SpecialTokens(user=("<url>",))
-    counts = WordCounts.from_pairs({special.hide_text("ab<url>c"): 5, "ab": 95})
-    found = coverage_of(counts, 0.98)
+@pytest.mark.parametrize("code", [FIRST_HIDDEN - 1, FIRST_HIDDEN, LAST_HIDDEN, LAST_HIDDEN + 1])
+def test_user_tokens_are_no_characters(code):
+    """A user token is not left out, however rare, and does not count; the characters next to theirs do."""
+    found = coverage_of(WordCounts.from_pairs({f"ab{chr(code)}c": 5, "ab": 95}), 0.98)
     assert found is not None
-    assert (found.left_out, found.n_characters) == ("c", 305)
+    expected = ("c", 305) if code in (FIRST_HIDDEN, LAST_HIDDEN) else (chr(code), 310)
+    assert (found.left_out, found.n_characters) == expected
 
 
 @pytest.mark.parametrize("share", [0, -0.5, 1.1, 10**400, math.nan, math.inf, "0.9", None, True])
@@ -148,21 +149,3 @@ def test_bytes_have_nothing_to_leave_out():
     assert learn_bpe(counts, 1, coverage=1).coverage is None
     with pytest.raises(VoltError, match="256 bytes spell every character"):
         learn_bpe(counts, 1, coverage=0.9)
-
-
-def test_sentencepiece_leaves_out_the_same_of_a_real_text(lines, tmp_path):
-    """The same on lines of Cantonese and German, in campaigns 5,000, with its usual share."""
-    sentencepiece = pytest.importorskip("sentencepiece")
-    texts = [*lines("ted/Cantonese.txt.gz", 2_500), *lines("multi30k/train.de.gz", 2_500)]
-    texts = [" ".join(text.split()) for text in texts if "\u2581" not in text]
-    words = Counter(word for text in texts for word in text.split())
-    found = coverage_of(WordCounts.from_pairs(words), 0.9995)
-    assert found is not None
-    kept = set("".join(words)) - set(found.left_out)
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(texts), model_prefix=str(tmp_path / "spm"), model_type="bpe",
-        vocab_size=len(kept) + 4, character_coverage=0.9995, normalization_rule_name="identity", minloglevel=2,
-    )  # fmt: skip
-    model = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "spm.model"))
-    assert {model.id_to_piece(number) for number in range(3, model.get_piece_size())} == kept | {"▁"}
-    assert len(found.left_out) > (20 if DRAWS_ALL else 5)

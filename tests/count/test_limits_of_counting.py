@@ -110,6 +110,12 @@ def test_ties_are_forgotten_together() -> None:
         (4, 9): ("aabcd", 0, 0, (2, 9, 1)), (4, 8): ("aabc", 1, 1, (2, 9, 1)), (4, 3): ("aa", 3, 7, (2, 9, 1)),
         (4, 2): ("", 5, 12, (2, 9, 1)),
     }  # fmt: skip
+    parts = [
+        part({"aaaa": 9, "b": 3, "c": 3}),
+        part({"dddddddd": 8}),
+    ]  # 3 of the last may be lost: most likely, but long
+    result = approximate_sum(parts, n_words=2, n_symbols=5)
+    assert (result.part.table.height, result.bound, result.n_left_out) == (0, 11, 23)
 
 
 def test_a_table_is_full_at_its_limits() -> None:

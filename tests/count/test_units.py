@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain, product
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +89,14 @@ def test_counts_by_units_are_those_of_lines(
     limits = {"most_units": most_units, "most_words": most_words}
     found = by_units(name, data, piece=piece, n_threads=n_threads, n_blocks=n_blocks, **limits)
     assert found == expected
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_units_end_where_no_word_does_beyond(name: str) -> None:
+    """Any three kinds of characters, one after the other in a line, give the words of the line."""
+    text = "".join(chain.from_iterable(product("a1!'\r\t \xa0", repeat=3)))
+    if UnitCutter.of(PreTokenizer(name)) is not None:
+        assert by_units(name, f"{text}\n".encode()) == cut_by_lines(name, [text])
 
 
 @pytest.mark.parametrize("name", ["metaspace-line", "split:[0-9]", r"regex:\d|.+"])

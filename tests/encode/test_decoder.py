@@ -132,11 +132,15 @@ def test_ids_as_text(case: tuple[Vocabulary, Rows], spaces: tuple[str, str], dat
 
 
 @settings(max_examples=examples(300), deadline=None)
-@given(rows=st.lists(st.lists(st.sampled_from(["4", "5", "05", "6", "-1", "a", "1.0", "٤", "9" * 30]))))
-def test_faults_of_id_text_are_reported_with_line_and_place(rows: list[list[str]]) -> None:
+@given(
+    rows=st.lists(st.lists(st.sampled_from(["4", "5", "05", "6", "-1", "a", "1.0", "٤", "9" * 30]))),
+    ending=st.sampled_from(["\n", "\r\n"]),
+)
+@example(rows=[["4"], ["5", "6"]], ending="\r\n")
+def test_faults_of_id_text_are_reported_with_line_and_place(rows: list[list[str]], ending: str) -> None:
     """The first word, in reading order, that is no id of the vocabulary is named, with its line and its place."""
     decoder = Decoder.of(Vocabulary((), ("a</w>", "b")))
-    text = "".join(" ".join(row) + "\n" for row in rows).encode()
+    text = "".join(" ".join(row) + ending for row in rows).encode()
     words = [(line, place, word) for line, row in enumerate(rows, 1) for place, word in enumerate(row)]
     bad = next(((line, place, word) for line, place, word in words if word not in ("4", "5", "05")), None)
     if bad is None:

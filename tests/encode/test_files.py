@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from texts_to_encode import LINES, write_texts
 
+from volt.encode.binarize import Frame, binarize, binarize_each
 from volt.encode.encoder import Encoder
 from volt.encode.files import EncodeJob, Outcome, _write_header, encode_each, encode_one, encode_stream, output_files
 from volt.errors import ConfigError, CorpusError, OutputError
@@ -41,13 +45,48 @@ def test_stream_is_the_lines_of_all_files(files: list[str], form: str, n_threads
 
 
 def test_dropout_counts_lines_on_through_a_stream_and_anew_in_each_file(files: list[str], tmp_path: Path) -> None:
-    """Line i of the stream, or of its file, draws from (seed, i)."""
-    job = EncodeJob(dropout=0.5, seed=3)
-    text = "".join(line + "\n" for line in LINES + LINES[:3])
-    assert b"".join(encode_stream(ENCODER, files, job=job)) == ENCODER.encode_text(text.encode(), dropout=0.5, seed=3)
-    outcomes = list(encode_each(ENCODER, files, tmp_path / "out", job=job))
-    own = "".join(line + "\n" for line in LINES[:3]).encode()
-    assert outcomes[2].output.read_bytes() == ENCODER.encode_text(own, dropout=0.5, seed=3)
+    """Line i of an output draws from (seed, i), whether the output is a stream, text, an array or a pair of files."""
+    job, drops, out = EncodeJob(dropout=0.5, seed=3), {"dropout": 0.5, "seed": 3}, tmp_path / "out"
+    whole, own = LINES + LINES[:3], LINES[:3]
+    text, own_text = ("".join(f"{line}\n" for line in lines).encode() for lines in (whole, own))
+    expected, rows = (
+        ENCODER.encode_text(text, **drops),
+        [ENCODER.encode_batch(lines, **drops) for lines in (whole, own)],
+    )
+    assert b"".join(encode_stream(ENCODER, files, job=job)) == expected
+    encode_one(ENCODER, files, tmp_path / "all", job=job)
+    assert (tmp_path / "all").read_bytes() == expected
+    outcomes = list(encode_each(ENCODER, files, out, job=job))
+    assert outcomes[2].output.read_bytes() == ENCODER.encode_text(own_text, **drops)
+    job = EncodeJob("bin", dropout=0.5, seed=3)
+    list(encode_each(ENCODER, files, out, job=job))
+    assert np.fromfile(out / "c.txt.bin", "<i4").tolist() == rows[1].ids.tolist()
+    binarize(ENCODER, files, tmp_path / "all", frame=Frame(), job=job)
+    list(binarize_each(ENCODER, files, out, frame=Frame(), job=job))
+    for prefix, encoded in ((tmp_path / "all", rows[0]), (out / "c.txt", rows[1])):
+        assert np.fromfile(f"{prefix}.bin", "<u2").tolist() == encoded.ids.tolist()
+
+
+@pytest.mark.parametrize("way", [encode_stream, encode_one, encode_each, binarize, binarize_each])
+def test_each_way_passes_its_options_on(way: Callable[..., Any], files: list[str], tmp_path: Path) -> None:
+    """Progress ends at the bytes of all texts; jobs limit lines, and report, replace or skip what is not UTF-8."""
+    output = [] if way is encode_stream else [tmp_path / "out"]
+
+    def run(paths: list[str], **options: object) -> int:
+        progress, job = [0], EncodeJob("ids" if way is encode_stream else "bin", **options)  # type: ignore[arg-type]
+        result = way(ENCODER, paths, *output, job=job, progress=progress.append)
+        deque(result if isinstance(result, Iterator) else (), maxlen=0)
+        assert progress == sorted(progress)
+        return progress[-1]
+
+    assert run(files) == len("".join(f"{line}\n" for line in [*LINES, *LINES[:3]]).encode()) - 1
+    bad = tmp_path / "bad.txt"
+    bad.write_bytes(b"low\n\xff\nlow low\n")
+    for options, message in (({}, r"bad\.txt:2: invalid UTF-8"), ({"max_line": 3, "errors": "skip"}, r"bad\.txt:3: ")):
+        with pytest.raises(CorpusError, match=message):
+            run([str(bad)], **options)
+    assert run([str(bad)], errors="skip", max_line=7) == 12
+    assert run([str(bad)], errors="replace", max_line=7) == 16
 
 
 @pytest.mark.parametrize("form", ["npy", "bin"])
@@ -176,6 +215,9 @@ def test_a_folder_can_be_encoded_into_itself_again_and_again(files: list[str], t
     (tmp_path / "mine.txt.ids").write_text("low\n")
     outcomes = _made(ENCODER, expand(tmp_path), tmp_path, form=form)
     assert [Path(outcome.source).name for outcome in outcomes if outcome.n_lines] == ["mine.txt.ids"]
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d/c.txt.ids").write_text("low\n")  # in another folder, an earlier output's name means nothing
+    assert [outcome.n_lines for outcome in _made(ENCODER, [str(tmp_path / "d/c.txt.ids")], tmp_path)] == [1]
 
 
 def test_the_manifest_of_many_outputs_is_written_in_linear_time(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drawn import examples
 from encoders import FEW, LOSSLESS, NORMALIZERS, USER, encoder, schemes, texts
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from volt.text.byte_alphabet import BYTE_TOKENS
@@ -17,6 +17,7 @@ def folded(text: str) -> str:
 
 
 @given(texts, schemes, st.sampled_from(NORMALIZERS), st.booleans(), st.booleans())
+@example("\ue000a \ue001", LOSSLESS[-1], "none", False, False)  # private, like brackets
 @settings(deadline=None, max_examples=examples(500))
 def test_offsets_point_to_what_a_piece_came_from(text, scheme, normalizer, with_user, byte_fallback):
     """Pieces are those of encode; spans lie within the line, in order; the normalised text of a span holds the piece,

@@ -175,8 +175,8 @@ def test_small_tables() -> None:
     """Rows, separators, lines of flat ids, and tokens of each length at which a table of texts changes."""
     assert [places_of(np.array(starts, np.int64), np.array(sizes, np.int64)).tolist()
             for starts, sizes in (([], []), ([3], [0]), ([5, 0, 2], [2, 0, 1]))] == [[], [], [5, 6, 2]]  # fmt: skip
-    rows = [["a", "b</w>"], ["</w>", "a", "</w>"], ["a@@", "</w>"]]
-    assert [joined(row, "@@") for row in rows] == [["a@@", "b"], ["", "a"], ["a@@"]]
+    rows = [["a", "b</w>"], ["</w>", "a", "</w>"], ["a@@", "</w>"], ["a</w>b", "</w>b</w>"]]
+    assert [joined(row, "@@") for row in rows] == [["a@@", "b"], ["", "a"], ["a@@"], ["a</w>b@@", "</w>b"]]
     parts = [EncodedPart(np.arange(n, dtype=np.int32), np.array([0, n])) for n in (0, 3, 1, 5)]
     for n_bytes in (0, 3, 9):
         flat = Encoded.of(parts, n_bytes=n_bytes)

@@ -31,10 +31,13 @@ def test_tokens_that_brute_force_finds_are_those_that_text_can_produce(vocabular
 
 
 def test_a_word_that_text_never_holds() -> None:
-    """A token that only a whole word can be is reached unless words are cut inside it."""
+    """A token that only a whole word can be is reached, with its marker, unless words are cut inside it."""
     tokens = ("a", "b", "ab", "a b", "b!", "一", "一ab")
     found = reach(Vocabulary((), tokens, marker="none", pretokenizer="unicode", whole_words=True))
     assert set(found.texts) == {"a", "b", "ab", "一", "一ab"}
     assert found.never == {"a b": "pretokenizer", "b!": "pretokenizer"}
+    for marker, token in (("suffix", "ab</w>"), ("prefix", "▁ab")):
+        found = reach(Vocabulary((), ("ab", token), marker=marker, whole_words=True))
+        assert (found.texts, found.never) == ({token: "ab"}, {"ab": "merges"})
     bytes_ = Vocabulary((), ("a", "Ã", "Ã©"), marker="none", pretokenizer="bytes", whole_words=True)
     assert (reach(bytes_).texts["Ã©"], reach(bytes_).never) == ("é", {})

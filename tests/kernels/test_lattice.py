@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from itertools import groupby
 from math import exp
 
 import numpy as np
+import pytest
+from flat import used_room
 from golden import check
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from volt.kernels import apply_bpe
 from volt.stream.transforms.sentencepiece_sampling import (
     BYTE,
     NORMAL,
@@ -88,16 +91,21 @@ def sampler_without(unused: frozenset[str]) -> BpeSampler:
     texts=st.lists(st.text("abcdé", max_size=12), min_size=1, max_size=4), alpha=st.sampled_from([0.0, 0.3, 0.7, 1.0]),
     state=st.integers(0, MASK), unused=st.sets(st.sampled_from(["ab", "bc", "abc"])),
 )  # fmt: skip
+@example(texts=["abcdabc"] * 60, alpha=0.5, state=1, unused={"abcd"})
 def test_joins_are_those_of_a_naive_twin(texts: list[str], alpha: float, state: int, unused: set[str]) -> None:
-    """The same generator passes over the same pairs, ties and pieces that are split back included."""
+    """The same generator skips the same pairs, ties and unused pieces included, whatever the memory held before."""
     sampler = sampler_without(frozenset(unused))
     words = np.array([(state + i) & MASK for i in range(len(texts))], np.uint64)
-    found = sampler(texts, words, alpha, -1, "pieces").strings()
-    for text, word, line in zip(texts, words.tolist(), found, strict=True):
-        assert "".join(line.split(" ")) == text
+    expected = []
+    for text, word in zip(texts, words.tolist(), strict=True):
         runs = groupby(joined(text, dict(BPE), unused, alpha, word), key=lambda piece: piece in ("d", "é"))
-        expected = [piece for is_unknown, run in runs for piece in (["".join(run)] if is_unknown else run)]
-        assert line == " ".join(expected)  # unknown characters that stand together are one piece
+        pieces = [piece for is_unknown, run in runs for piece in (["".join(run)] if is_unknown else run)]
+        expected.append(" ".join(pieces))  # unknown characters that stand together are one piece
+        assert "".join(pieces) == text
+    with pytest.MonkeyPatch.context() as patch:
+        for held in (2, len(BPE) + 4):  # "b" and "d"
+            patch.setattr(apply_bpe, "room_of", partial(used_room, held=held))
+            assert sampler(texts, words, alpha, -1, "pieces").strings() == expected
 
 
 def paths(text: str) -> Iterator[list[str]]:

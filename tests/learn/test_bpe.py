@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from random import Random
+from threading import Thread
 
 import naive
 import numpy as np
@@ -14,11 +15,12 @@ from hypothesis import strategies as st
 from merges import FEW, LINES, MARKERS, assert_exact_at_every_size, counts_of, learned, markers, word_counts
 
 from volt.count.word_counts import WordCounts
-from volt.errors import CandidateError, ConfigError
+from volt.errors import ArgumentError, CandidateError, ConfigError
 from volt.learn.bpe import learn_bpe, replay_bpe
 from volt.learn.candidates import Candidates
+from volt.learn.parity import learn_parity
 from volt.text.atoms import atom_code
-from volt.text.special_tokens import SpecialTokens
+from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 
 
 @given(word_counts(), markers, st.integers(0, 40), st.integers(1, 4))
@@ -45,11 +47,12 @@ def test_a_pair_is_merged_only_where_it_still_stands():
     assert_exact_at_every_size(candidates, words)
 
 
-def test_no_merge_spans_a_user_token():
-    """What stands on either side of a user token is learned as two words."""
-    hidden = SpecialTokens(user=("<url>",)).hide_text("ab<url>cd")
-    candidates = learned({hidden: 5, "abc": 1}, marker="none")
-    assert candidates.merges == naive.learn({"ab": 5, "cd": 5, "abc": 1}, 9, "none", 1)
+@pytest.mark.parametrize("code", [FIRST_HIDDEN - 1, FIRST_HIDDEN, LAST_HIDDEN, LAST_HIDDEN + 1])
+def test_no_merge_spans_a_user_token(code):
+    """Words are split at each character that may stand for a user token, from the first to the last; at no other."""
+    parts = {"ab": 5, "cd": 5} if code in (FIRST_HIDDEN, LAST_HIDDEN) else {f"ab{chr(code)}cd": 5}
+    candidates = learned({f"ab{chr(code)}cd": 5, "abc": 1}, marker="none")
+    assert candidates.merges == naive.learn(parts | {"abc": 1}, 9, "none", 1)
 
 
 @given(word_counts(), markers)
@@ -205,6 +208,25 @@ def test_order_of_words_makes_no_difference():
             found.counts_at(found.n_tokens).sum()
             == learned(words, 20, min_pair_count=2).counts_at(found.n_tokens).sum()
         )
+
+
+def test_each_way_to_learn_reports_progress(monkeypatch):
+    """`report` gets the merges, or the replayed words, done; its exception is passed on; it must be a function."""
+    started, is_alive = set(), Thread.is_alive  # each thread seems alive once, so even a short run is reported
+    monkeypatch.setattr(Thread, "is_alive", lambda one: (one not in started and not started.add(one)) or is_alive(one))
+    words, numbers = {"aab": 9, "abb": 5}, list[int]()
+    ways = [
+        lambda report: learn_bpe(words, 1, report=report),
+        lambda report: replay_bpe(words, [("a", "b")], marker="none", report=report),
+        lambda report: learn_parity({"x": words, "y": {"c": 1}}, 1, report=report),
+    ]
+    for way, most in zip(ways, (1, 2, 1), strict=True):
+        way(numbers.append)
+        assert 0 <= numbers.pop() <= most
+        with pytest.raises(ZeroDivisionError):
+            way(lambda _: 1 / 0)
+        with pytest.raises(ArgumentError, match="report is 5"):
+            way(5)
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from volt.count.word_counts import WordCounts
 from volt.errors import CandidateError, ConfigError, CorpusError
 from volt.learn.parity import learn_parity, measure_parity, n_units
 from volt.text.pretokenizer import PreTokenizer
-from volt.text.special_tokens import SpecialTokens
+from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, SpecialTokens
 
 FEW = settings(deadline=None, max_examples=examples(25))
 UNITS = ["character", "byte", "line"]
@@ -112,18 +112,18 @@ def test_counts_are_those_of_the_mixture(sources, temperature):
     assert found.origin == f"|sources:{names}|temperature:{temperature:g}|parity:character"
 
 
-@given(sources_, units)
+@given(sources_, units, markers)
 @FEW
-def test_measures_equal_a_naive_encoding(sources, unit):
+def test_measures_equal_a_naive_encoding(sources, unit, marker):
     """Units and pieces of each source are those of its own text, under both lists of merges."""
-    fair = learn_parity(counted(sources), 12, unit=unit, min_pair_count=1)
+    fair = learn_parity(counted(sources), 12, unit=unit, marker=marker, min_pair_count=1)
     parity = measure_parity(counted(sources), fair, size=fair.n_tokens, unit=unit)
-    plain = learned(dict(fair.counts.table.rows()), fair.n_merges).merges
+    plain = learned(dict(fair.counts.table.rows()), fair.n_merges, marker=marker).merges
     for row in parity.sources:
         words = sources[row.name]
         assert row.n_units == lengths(sources, unit)[row.name]
-        assert row.plain == naive.token_counts(words, plain).total()
-        assert row.fair == naive.token_counts(words, fair.merges).total()
+        assert row.plain == naive.token_counts(words, plain, marker).total()
+        assert row.fair == naive.token_counts(words, fair.merges, marker).total()
     rates = [row.fair / row.n_units for row in parity.sources]
     assert parity.ratios[1] == pytest.approx(max(rates) / min(rates))
     pieces = [sum(row.fair for row in parity.sources), sum(row.plain for row in parity.sources)]
@@ -145,9 +145,9 @@ def test_a_small_source_in_another_script_is_heard():
 def test_lengths_are_of_the_text_alone():
     """User tokens are no text, and words of bytes have the characters that the bytes spell."""
     of_bytes = PreTokenizer.parse("bytes")
-    hidden = SpecialTokens(user=("<url>",)).hide_text("né<url>e")
     for counts, n_each in (
-        (WordCounts.from_pairs({hidden: 2}), [6, 8]),
+        *((WordCounts.from_pairs({f"né{chr(code)}e": 2}), [6, 8]) for code in (FIRST_HIDDEN, LAST_HIDDEN)),
+        *((WordCounts.from_pairs({f"né{chr(code)}e": 2}), [8, 16]) for code in (FIRST_HIDDEN - 1, LAST_HIDDEN + 1)),
         (WordCounts.from_pairs({of_bytes.split("né")[0]: 2}, pretokenizer=of_bytes), [4, 6]),
     ):
         assert [n_units({"a": counts}, unit)["a"] for unit in ("character", "byte")] == n_each

@@ -134,7 +134,7 @@ def replay_bpe(
     counts: the result of `count_words`, or a mapping of words to their counts
     merges: pairs of strings, in order
     marker: "suffix", "prefix" or "none", as the merges are spelled; None as in `learn_bpe`
-    report: called with the number of merges done, several times a second
+    report: called with the number of words done, several times a second
     Raises CandidateError if a merge joins a token that is neither an atom nor made by an earlier merge.
 
     >>> replay_bpe({"abc": 3}, [("a", "b"), ("ab", "c</w>")]).counts_at(5).tolist()
