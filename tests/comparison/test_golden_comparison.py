@@ -61,9 +61,8 @@ def test_tables_and_data_are_the_stored_ones() -> None:
         ]
         for table in (pick_table(data), *report_tables(data), *source_tables(data))
     }
-    charts = {
-        name: digest(json.dumps(rounded(spec["datasets"])).encode()) for name, spec in specifications(data).items()
-    }
+    rows = {name: rounded([*spec["datasets"].values()]) for name, spec in specifications(data).items()}
+    charts = {name: digest(json.dumps(values).encode()) for name, values in rows.items()}
     check("comparison charts", charts)
     check("comparison tables", tables)
     check(
