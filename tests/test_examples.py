@@ -16,6 +16,7 @@ from pydoc_data.topics import topics
 
 import pytest
 from commands import status_of
+from drawn import DRAWS_ALL
 from places import ROOT
 
 FOLDER = ROOT / "examples"
@@ -104,18 +105,19 @@ def assert_learns(printed: str) -> None:
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 @pytest.mark.skipif(shutil.which("marian") is not None, reason="marian would be trained")
 def test_a_stream_for_marian_goes_on(tmp_path: Path) -> None:
-    """Two runs give the lines that one of both lengths gives."""
+    """Two runs give as many lines as both have; in campaigns, the lines of one run of both lengths."""
     needs("sentencepiece")
-    for name, n in (("parts", 70), ("parts", 50), ("whole", 120)):
+    for name, n in (("parts", 70), ("parts", 50), ("whole", 120)) if DRAWS_ALL else (("parts", 70), ("parts", 50)):
         found = start("bash", FOLDER / "marian.sh", name, folder=tmp_path, N_LINES=str(n), MARIAN="")
         assert int(found) == n
         if name == "parts" and not (tmp_path / "whole").exists():  # the same data and vocabulary, made once
             shutil.copytree(tmp_path / "parts", tmp_path / "whole")
             for used in ("state.json", "read.tsv"):
                 (tmp_path / "whole" / used).unlink()
-    parts, whole = ((tmp_path / name / "read.tsv").read_bytes() for name in ("parts", "whole"))
-    assert parts == whole
-    assert len(whole.splitlines()) == 120
+    parts = (tmp_path / "parts" / "read.tsv").read_bytes()
+    assert len(parts.splitlines()) == 120
+    if DRAWS_ALL:
+        assert (tmp_path / "whole" / "read.tsv").read_bytes() == parts
 
 
 @pytest.mark.slow

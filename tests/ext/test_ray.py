@@ -303,17 +303,10 @@ def test_a_command_that_is_ended_leaves_no_part(tmp_path: Path, encoder: Encoder
     assert not [*tmp_path.glob("out/.*.part")]
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(
-    ("number", "status"),
-    [
-        (signal.SIGKILL, -9),
-        *(
-            pytest.param(*row, marks=pytest.mark.campaign)
-            for row in ((signal.SIGTERM, 143), (signal.SIGINT, 130), (None, 0))
-        ),
-    ],
+    ("number", "status"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130), (None, 0)]
 )
-@pytest.mark.slow
 def test_a_command_that_ends_takes_its_cluster_along(
     tmp_path: Path, number: signal.Signals | None, status: int
 ) -> None:
