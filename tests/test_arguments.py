@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import math
 import pickle
+import re
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -41,25 +41,19 @@ def signed(state: dict[str, Any]) -> dict[str, Any]:
 WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: ENCODER.encode_batch("abc def"), "lines is 'abc def' (str); did you mean encode(line) or encode_batch([line])?"),
     (lambda: ENCODER.encode_lines(b"abc"), "lines is b'abc' (bytes); did you mean encode(line) or encode_lines([line])?"),
-    (lambda: ENCODER.encode_batch(None), "lines is None; give a list of lines"),
-    (lambda: ENCODER.encode_batch(["low", None]), "lines[1] is None; give strings"),
     (lambda: ENCODER.encode_batch(["low", b"low"]), "lines[1] is b'low' (bytes); did you mean lines[1].decode()?"),
-    (lambda: ENCODER.encode_batch({"low": 1}), "lines is a dict; give a list of lines"),
-    (lambda: ENCODER.encode_batch(pl.DataFrame({"text": ["low"]})), "lines is a DataFrame; give a list of lines"),
     (lambda: ENCODER.encode_batch(["low"], n_threads="2"), "n_threads is '2' (str); give a whole number"),
     (lambda: ENCODER.encode_batch(["low"], n_threads=0), "n_threads is 0; give 1 or more"),
     (lambda: ENCODER.encode_words("low"), "words is 'low' (str); did you mean encode_words([word])?"),
     (lambda: ENCODER.encode(b"low"), "line is b'low' (bytes); did you mean line.decode()?"),
     (lambda: ENCODER.encode(None), "line is None; give a str; encode takes one line, and encode_batch many"),
     (lambda: ENCODER.encode(["low"]), "line is a list; give a str; encode takes one line, and encode_batch many"),
-    (lambda: ENCODER.encode_ids(5), "line is 5 (int); give a str"),
     (lambda: ENCODER.encode_offsets(b"low"), "line is b'low' (bytes); did you mean line.decode()?"),
     (lambda: ENCODER.encode("low", dropout="0.1", seed=1), "dropout is '0.1' (str); give a number"),
     (lambda: ENCODER.encode("low", dropout=NAN, seed=1), "dropout is nan; give a probability from 0 to 1"),
     (lambda: ENCODER.encode("low", dropout=0.1, seed=-1), "dropout needs a seed, a whole number"),
     (lambda: ENCODER.encode("low", dropout=0.1, seed=1.5), "seed is 1.5 (float); give a whole number"),
     (lambda: ENCODER.encode_bytes("low"), "text is 'low' (str); did you mean encode_bytes(text.encode())?"),
-    (lambda: ENCODER.encode_text(None), "text is None; give bytes"),
     (lambda: ENCODER.encode_batch(["low"], dropout="0.1"), "dropout is '0.1' (str); give a number"),
     (lambda: ENCODER.encode_text(b"low", first=2**63), "first is 9223372036854775808; give 4,611,686,018,427,387,904 or less"),
     (lambda: ENCODER.encode_lines(["low"] * 2, dropout=0.1, seed=1, first=-(2**63)), "first is -9223372036854775808; give -4,611"),
@@ -68,33 +62,23 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: ENCODER.text_parts(b"low"), "chunks is b'low' (bytes); give chunks of volt.encode.chunks.chunks_of or file_chunks"),
     (lambda: list(ENCODER.encode_parts(["low"], n_threads=2)), "chunks[0] is 'low' (str); give chunks of volt.encode.chunks.chunks_of or"),
     (lambda: ENCODER.encode_parts(Chunk(b"low")), "chunks is a Chunk; give chunks of volt.encode.chunks.chunks_of or file_chunks"),
-    (lambda: ENCODER.encode_file(None), "path is None; give the path of a file"),
     (lambda: ENCODER.encode_file("a", errors="ignore"), "unknown errors 'ignore'; choose from strict, replace, skip"),
     (lambda: ENCODER.decode([5, 6]), "pieces[0] is 5 (int); pieces are strings; for ids, call decode_ids"),
     (lambda: ENCODER.decode(ENCODER.encode_batch(["low"])), "pieces is an Encoded; did you mean decode_batch(encoded)?"),
     (lambda: ENCODER.decode("lo w</w>"), "pieces is 'lo w</w>' (str); did you mean decode(text.split())?"),
     (lambda: ENCODER.ids([5]), "pieces[0] is 5 (int); pieces are strings"),
-    (lambda: ENCODER.decode_ids([1.5]), "ids[0] is 1.5 (float); give a whole number"),
-    (lambda: ENCODER.decode_ids([True]), "ids[0] is True (bool); give a whole number"),
-    (lambda: ENCODER.decode_ids(5), "ids is 5 (int); give a list of ids"),
-    (lambda: ENCODER.decode_ids(np.array([[5]])), "ids[0] is a list; give a whole number"),
-    (lambda: ENCODER.decode_batch([5]), "encoded[0] is 5 (int); give a list of encoded[0]"),
-    (lambda: ENCODER.encode_batch(["low"])["0"], "line is '0' (str); give a whole number"),
     (lambda: volt.Encoder(None), "vocabulary is None; give a vocabulary, the path of a vocabulary file, or the result of volt.search"),
     (lambda: volt.Encoder(CANDIDATES), "vocabulary is a Candidates; did you mean volt.Encoder(volt.search(candidates).vocabulary)?"),
     (lambda: volt.Encoder(VOCABULARY, cache_words="7"), "cache_words is '7' (str); give a whole number"),
     (lambda: volt.count_words(None), "sources is None; give a path, or a list of paths"),
     (lambda: volt.count_words([]), "no corpus was given; give a file, a directory, a pattern or - for stdin"),
-    (lambda: volt.count_words([None]), "sources[0] is None; give the path of a file"),
     (lambda: volt.count_words({"low": 5}), "sources is a dict; did you mean volt.WordCounts.from_pairs(counts)?"),
     (lambda: volt.count_words("a", fields=True), "fields=True: give distinct column numbers"),
     (lambda: volt.count_words("a", special="<url>"), "special is '<url>' (str); give special tokens, such as volt.SpecialTokens(user=('<url>',))"),
     (lambda: volt.count_words("a", min_count="2"), "min_count is '2' (str); give a whole number"),
     (lambda: volt.count_words("a", normalizer=5), "normalizer is 5 (int); give a name, such as 'nfkc', or a Normalizer"),
     (lambda: volt.WordCounts.from_pairs(["low"]), "a pair is 'low' (str); did you mean WordCounts.from_pairs(collections.Counter(words))?"),
-    (lambda: volt.WordCounts.from_pairs(None), "pairs is None; give a list of pairs"),
     (lambda: volt.WordCounts({"low": 5}), "table is a dict; did you mean WordCounts.from_pairs(…)?"),
-    (lambda: COUNTS.min_count("2"), "n is '2' (str); give a whole number"),
     (lambda: COUNTS.rescale(0), "total is 0; give 1 or more"),
     (lambda: volt.mix([COUNTS]), "named is a list; give the counts of each source by its name"),
     (lambda: volt.mix({"a": COUNTS}, temperature="2"), "temperature is '2' (str); give a number"),
@@ -110,9 +94,6 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: volt.learn_parity({"a": COUNTS}), "parity compares sources, but there is only 'a'; give two or more"),
     (lambda: volt.learn_parity(SOURCES, unit="word"), "unknown unit 'word'; choose from character, byte, line"),
     (lambda: volt.measure_parity(SOURCES, COUNTS, size=14), "candidates is a WordCounts; did you mean"),
-    (lambda: volt.replay_bpe(COUNTS, ["lo"]), "merges[0] is 'lo' (str); give a pair of strings"),
-    (lambda: volt.replay_bpe(COUNTS, None), "merges is None; give a list of merges"),
-    (lambda: CANDIDATES.counts_at("18"), "size is '18' (str); give a whole number"),
     (lambda: volt.search(COUNTS), "candidates is a WordCounts; did you mean volt.search(volt.learn_bpe(counts))?"),
     (lambda: volt.search("c.txt"), "candidates is 'c.txt' (str); did you mean volt.search(volt.learn_bpe(volt.count_words('c.txt')))?"),
     (lambda: volt.search(RESULT), "candidates is a SearchResult; did you mean volt.search(result.candidates)?"),
@@ -128,22 +109,17 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: volt.SearchParameters(epsilon="1"), "epsilon is '1' (str); give a number"),
     (lambda: volt.SearchParameters(epsilon=NAN), "epsilon is nan; give a number above 0"),
     (lambda: volt.SearchParameters(max_iters=2.5), "max_iters is 2.5 (float); give a whole number"),
-    (lambda: volt.Sinkhorn()("low"), "problem is 'low' (str); give a volt.TransportProblem"),
     (lambda: volt.TransportProblem(np.eye(2), [1, 1], [1, 1]), "cost is a ndarray; pass a two-dimensional"),
     (lambda: volt.TransportProblem(sparse.csr_array(np.eye(1)), ["a"], [1]), "row_mass is a list; give a numpy array of numbers"),
-    (lambda: volt.Vocabulary.load(None), "path is None; give the path of a file"),
     (lambda: volt.Vocabulary(merges=(), tokens="abc"), "tokens is 'abc' (str); did you mean tokens=(token,)?"),
     (lambda: volt.Vocabulary(merges=("ab",), tokens=()), "merges[0] is 'ab' (str); give a pair of strings"),
     (lambda: volt.Vocabulary(merges=(), tokens=("a",), counts=(1.5,)), "counts[0] is 1.5 (float); give a whole number"),
     (lambda: volt.Vocabulary(merges=(), tokens=("a",), special="<url>"), "special is '<url>' (str); give special tokens"),
-    (lambda: VOCABULARY.id_of(5), "token is 5 (int); give a str"),
     (lambda: volt.SpecialTokens(user="<url>"), "user is '<url>' (str); did you mean user=(token,)?"),
     (lambda: volt.SpecialTokens(unk=5), "unk is 5 (int); give a str"),
     (lambda: volt.write_vocabulary(VOCABULARY, "x", to=None), "to is None; choose from subword-nmt"),
     (lambda: volt.write_vocabulary(RESULT, "x", to="tokens"), "vocabulary is a SearchResult; did you mean volt.write_vocabulary(result.vocabulary, path, to='tokens')?"),
-    (lambda: volt.read_vocabulary(b"x"), "path is b'x' (bytes); give the path of a file"),
     (lambda: volt.read_vocabulary("x", merges=5), "merges is 5 (int); give the path of a file"),
-    (lambda: volt.compare(5), "sources is 5 (int); give a list of sources"),
     (lambda: volt.compare(COUNTS), "sources[0] is a WordCounts; give NAME=FILE, or volt.comparison.NamedText('name', counts)"),
     (lambda: volt.compare([COUNTS]), "sources[0] is a WordCounts; give NAME=FILE, or volt.comparison.NamedText('name', counts)"),
     (lambda: volt.compare("a", systems=5), "systems is 5 (int); give a list of systems"),
@@ -154,10 +130,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: volt.Stream(["a.tsv"]), "sources[0] is 'a.tsv' (str); give volt.stream.Source(name, paths)"),
     (lambda: volt.Stream([Source("a", ("a",))], seed="1"), "seed is '1' (str); give a whole number"),
     (lambda: volt.Stream([Source("a", ("a",))], n_workers=1.5), "n_workers is 1.5 (float); give a whole number"),
-    (lambda: volt.Stream.from_config({"seed": 1}), "path is a dict; give the path of a YAML file"),
-    (lambda: volt.Stream.from_config(None), "path is None; give the path of a YAML file"),
     (lambda: Source(None, ("a",)), "name is None; did you mean Source('name', paths)?"),
-    (lambda: Source("a", "a.tsv"), "paths is 'a.tsv' (str); give a tuple of one path or more"),
     (lambda: Source("a", ("a",), transforms="lower"), "transforms is 'lower' (str); give a tuple of transforms"),
     (lambda: Source("a", ("a",), transforms=("lower",)), "transforms[0] is 'lower' (str); give a tuple of transforms"),
     (lambda: Source("a", ("a",), transforms=(Lower,)), "transforms[0] is a type; give a tuple of transforms"),
@@ -165,31 +138,21 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: Source("a", ("a",), epochs="1"), "epochs is '1' (str); give a whole number"),
     (lambda: Checks(min_fields="2"), "min_fields is '2' (str); give a whole number"),
     (lambda: ErrorPolicy("skip", max_share="0.1"), "max_share is '0.1' (str); give a number"),
-    (lambda: Schedule(5), "points is 5 (int); give a list of points"),
     (lambda: Schedule([(0,)]), "points[0] has 1 parts; give a sample and a weight"),
     (lambda: Mixture(5), "weights is 5 (int); give a list of numbers or schedules"),
     (lambda: Batch.of("abc"), "lines is 'abc' (str); did you mean Batch.of([line])?"),
-    (lambda: Batch.of(["a", None]), "lines[1] is None; give strings"),
     (lambda: Column.of("abc"), "values is 'abc' (str); did you mean Column.of([value])?"),
-    (lambda: Column.of(["a", 5]), "values[1] is 5 (int); give a str"),
     (lambda: LineRng(-1, 0), "first is -1; give 0 or more"),
     (lambda: LineFault({}), "reasons is empty; give the problem of at least one line"),
     (lambda: Lower(fields=5), "fields is 5 (int); give a tuple of numbers, such as (1, 2)"),
     (lambda: Lower(fields=("1",)), "fields is '1' (str); give a whole number"),
     (lambda: Encode(vocabulary=5), "vocabulary is 5 (int); give the path of a file"),
-    (lambda: volt.stream.load_state(None), "path is None; give the path of a file"),
     (lambda: volt.stream.save_state(None, "x"), "state is None; give the result of Stream.state or volt.stream.load_state"),
     (lambda: volt.stream.save_state({**STATE, "seeds": 1}, "x"), "the state has an unknown key, seeds; use a state"),
     (lambda: State.from_json({**STATE, "sources": {"a": {"line": 3}}}), "the state's checksum does not match its values: "),
     (lambda: State.from_json(signed({**STATE, "sources": {"a": {"line": 3}}})), "the state contains values that no stream writes "),
     (lambda: State.from_json(signed({**STATE, "sources": 5})), "the state's sources is 5, not a mapping"),
-    (lambda: volt.stream.from_environment(5), "environment is 5 (int); give a dict"),
     (lambda: volt.stream.plan("a.yaml", at=5), "stream is 'a.yaml' (str); give a volt.Stream"),
-    (lambda: volt.stream.audit(None), "stream is None; give a volt.Stream"),
-    (lambda: list(volt.stream.trace(None, [1])), "stream is None; give a volt.Stream"),
-    (lambda: volt.text.Normalizer.parse(None), "name is None; give a str"),
-    (lambda: volt.text.PreTokenizer(5), "name is 5 (int); give a str"),
-    (lambda: volt.text.PreTokenizer().split(None), "text is None; give a str"),
 ]  # fmt: skip
 
 
@@ -314,6 +277,7 @@ class Quiet:
     """An object that nobody knows."""
 
 
+NEXT_STEP = re.compile(r".{1,200}[;:] .{4,200}")  # one line
 ODD: list[Any] = [
     None, True, 0, 1, -1, 1.5, NAN, float("inf"), 10**30, 2j, "", "a", "low lot", "\ud800", "a\0b", b"", b"\xff", [], (),
     {}, set(), [None], [[]], ["a"], [b"a"], [1], [1.5], [("a", 1)], [("a", "b")], {"a": 1}, {"a": None}, {1: 2},
@@ -379,14 +343,19 @@ METHODS: dict[str, Callable[[Any], object]] = {
 
 @pytest.mark.parametrize("name", [*CALLS, *METHODS])
 def test_any_object_is_taken_or_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any object given to any public function, constructor or method is taken, or is a VoltError of our own."""
+    """Any object given to any public function, constructor or method is taken, or a line says what to do instead."""
     monkeypatch.chdir(tmp_path)  # which Path() names
     call = CALLS.get(name) or METHODS[name]
     for odd in ODD:
-        with suppress(VoltError):
+        try:
             made = call(odd, **REST.get(name, {}))
             if inspect.isgenerator(made):
                 next(made, None)
+        except VoltError as error:
+            message = str(error)
+        else:
+            continue
+        assert NEXT_STEP.fullmatch(message)
 
 
 def test_every_public_function_is_asked() -> None:

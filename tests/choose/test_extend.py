@@ -191,7 +191,7 @@ def test_rules_count_new_types_alone():
             ConfigError,
             "keeps its own; remove it",
         ),
-        (lambda: extend_bpe(OLD, {"low": 2}).counts_at(3), CandidateError, r"outside 4 \(the extended tokens\)"),
+        (lambda: extend_bpe(OLD, {"low": 2}).counts_at(3), CandidateError, r"give 4 \(the extended tokens\)"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_extended_is_reported(call, error, message):

@@ -193,7 +193,7 @@ def test_sizes_outside_are_refused(size):
     """A size below the atoms or above all tokens is an error that names both ends."""
     candidates = learned({"abcde": 3}, 3)
     for ask in (candidates.merges_at, candidates.tokens_at, candidates.counts_at):
-        with pytest.raises(CandidateError, match=r"outside 5 .* to 8 "):
+        with pytest.raises(CandidateError, match=r": give 5 .* to 8 "):
             ask(size)
 
 

@@ -146,7 +146,7 @@ class Candidates:
         size = arguments.whole(size, "size")
         if not self.smallest <= size <= self.n_tokens:
             least = "the extended tokens" if self.extends else "the atoms"
-            raise CandidateError(f"size {size} is outside {self.smallest} ({least}) to {self.n_tokens} (all merges)")
+            raise CandidateError(f"size {size}: give {self.smallest} ({least}) to {self.n_tokens} (all merges)")
         return int(np.searchsorted(self.sizes_after(), size, side="right")) - 1
 
     def tokens_at(self, size: int) -> list[str]:
