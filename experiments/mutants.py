@@ -46,8 +46,9 @@ OPERATORS: dict[type, type] = {ast.Div: ast.Mult, ast.Mod: ast.FloorDiv, **dict(
 CALLS = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "list"}
 LEFT_OUT = (ast.AugAssign, ast.Raise, ast.Continue, ast.Break)
 WITHOUT_EFFECT = ("annotation", "returns", "decorator_list", "bases", "type_params")
-MAX_SECONDS = 80.0  # of recorded time of the tests that run for a mutant
-MAX_TESTS = 400
+MAX_SECONDS = 60.0  # of recorded time of the tests that run for a mutant
+MAX_TESTS = 300
+N_MAIN_FILES = 5
 N_GROUPS = 48  # processes that record
 START_SECONDS = (
     30.0  # until pytest runs the first test, on a busy machine; then tests may take twice as long as recorded
@@ -241,12 +242,19 @@ def pytest_sessionfinish() -> None:
     Path(os.environ["MUTANTS_SECONDS"]).write_text(json.dumps(_seconds))
 
 
-def select_tests(mutant: Mutant, lines: dict[str, list[str]], seconds: dict[str, float]) -> list[str]:
-    """Return the tests that execute a mutant's lines, quick ones first, as many as may run."""
+def select_tests(mutant: Mutant, lines: dict[str, list[str]], seconds: dict[str, float]) -> list[list[str]]:
+    """Return the tests that execute a mutant's lines, as many as may run, those of the files with most of them apart.
+
+    Most mutants are detected by the first part, in a process that imports only these files.
+    """
     names = set[str]().union(*(lines.get(str(number), []) for number in mutant.tested_lines)) & seconds.keys()
     ordered = sorted(names, key=lambda name: (seconds[name], name))[:MAX_TESTS]
     totals = itertools.accumulate(seconds[name] for name in ordered)
-    return ordered[: max(1, sum(total <= MAX_SECONDS for total in totals))]
+    chosen = ordered[: max(1, sum(total <= MAX_SECONDS for total in totals))]
+    n_tests = Counter(name.partition("::")[0] for name in chosen)
+    main = {file for file, _ in n_tests.most_common(N_MAIN_FILES)}
+    parts = [[name for name in chosen if (name.partition("::")[0] in main) == is_main] for is_main in (True, False)]
+    return [part for part in parts if part]
 
 
 _times = itertools.count()
@@ -295,11 +303,11 @@ def run(seed: int, n: int, folder: Path, workers: int) -> None:
             checkouts.put(copy_checkout(Path(place, str(worker))))
 
         def outcome(mutant: Mutant) -> str:
-            if not (names := select_tests(mutant, lines[mutant.path], seconds)):
-                return "uncovered"
-            checkout, limit = checkouts.get(), START_SECONDS + 2 * sum(seconds[name] for name in names)
+            parts, checkout = select_tests(mutant, lines[mutant.path], seconds), checkouts.get()
             try:
-                return "survived" if survives(mutant, names, limit, checkout) else "killed"
+                limits = [START_SECONDS + 2 * sum(seconds[name] for name in part) for part in parts]
+                each = (survives(mutant, part, limit, checkout) for part, limit in zip(parts, limits, strict=True))
+                return "killed" if not all(each) else "survived" if parts else "uncovered"
             finally:
                 checkouts.put(checkout)
 
@@ -307,7 +315,7 @@ def run(seed: int, n: int, folder: Path, workers: int) -> None:
             counts[word] += 1
             if word != "killed":
                 before = sources[mutant.path].encode()[mutant.start : mutant.end].decode()
-                print(f"{word:9} {mutant.path}:{mutant.line}: {before!r} → {mutant.text!r}", flush=True)
+                print(f"{counts.total():4} {word:9} {mutant.path}:{mutant.line}: {before!r} → {mutant.text!r}", flush=True)
     print(f"seed {seed}:", ", ".join(f"{count} {word}" for word, count in sorted(counts.items())), f"of {n}")
 
 

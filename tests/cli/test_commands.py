@@ -301,6 +301,17 @@ def test_help_names_every_command_and_option(run: Run) -> None:
         assert b"Usage" in run(command, "--help").stdout
 
 
+def test_the_demo_writes_its_vocabulary(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`volt demo -o FILE` searches the topics of Python's documentation, and writes what `volt search` would."""
+    texts = {"a": TEXT, "b": "two new lines\nof topics"}
+    monkeypatch.setattr("pydoc_data.topics.topics", texts)
+    done = run("demo", "-o", "demo.volt", "--select", "tokens")
+    assert b"the 2 documentation topics" in done.stderr
+    Path("topics.txt").write_text("\n".join(texts.values()))
+    run("search", "topics.txt", "--select", "tokens", "-q", "-o", "searched.volt")
+    assert volt.Vocabulary.load("demo.volt") == volt.Vocabulary.load("searched.volt")
+
+
 def test_more_merges_than_there_are_are_a_note(run: Run) -> None:
     """All that exist are learned, the vocabulary is written, and how many there were is said."""
     said = run("search", "corpus.txt", "--candidates", "100000000", "-o", "all.volt").stderr.decode()
