@@ -87,6 +87,9 @@ def test_invalid_utf8_is_reported_with_line_and_column(tmp_path: Path) -> None:
         assert str(caught.value) == (
             f"{path}:2: invalid UTF-8 byte 0xff at column 3; convert the file or pass errors='replace'"
         )
+    path.write_bytes(b"\n\n" + BAD)
+    with pytest.raises(CorpusError, match=r"train.de:4: invalid UTF-8 byte 0xff at column 3"):
+        joined(path)
     path.write_bytes(BAD.replace(b"\xff", b""))
     with pytest.raises(CorpusError, match=r"train.de:3: invalid UTF-8 byte 0xed at column 2"):
         joined(path)

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from merges import FEW, LINES, MARKERS, assert_exact_at_every_size, counts_of, learned, markers, word_counts
 
+from volt.choose.learning import learn_enough
 from volt.count.word_counts import WordCounts
 from volt.errors import ArgumentError, CandidateError, ConfigError
 from volt.learn.bpe import learn_bpe, replay_bpe
@@ -219,8 +220,9 @@ def test_each_way_to_learn_reports_progress(monkeypatch):
         lambda report: learn_bpe(words, 1, report=report),
         lambda report: replay_bpe(words, [("a", "b")], marker="none", report=report),
         lambda report: learn_parity({"x": words, "y": {"c": 1}}, 1, report=report),
+        lambda report: learn_enough(words, report=report),
     ]
-    for way, most in zip(ways, (1, 2, 1), strict=True):
+    for way, most in zip(ways, (1, 2, 1, 4), strict=True):
         way(numbers.append)
         assert 0 <= numbers.pop() <= most
         with pytest.raises(ZeroDivisionError):

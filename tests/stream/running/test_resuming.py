@@ -13,7 +13,7 @@ import pytest
 from drawn import some
 from streams import Drop, Make, Pair, Repeat, deadline, numbered
 
-from volt.errors import StreamError
+from volt.errors import ConfigError, StreamError
 from volt.stream import Schedule, Source
 from volt.stream.running.checkpoint import load_state, save_state
 from volt.stream.running.merging_states import merge_states
@@ -62,6 +62,8 @@ def test_a_state_within_the_lines_given(make: Make) -> None:
                 again = make()
                 again.restore(states[n])
                 assert list(islice(fresh, 5)) == list(islice(again, 5))
+    with pytest.raises(ConfigError, match="at is -1; give 0 or more"):
+        stream.state(at=-1)
     with pytest.raises(StreamError, match="line 201 is ahead of the stream, which has given 200 lines"):
         stream.state(at=201)
     short = make(recall=10)
