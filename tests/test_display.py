@@ -14,6 +14,7 @@ from held import CANDIDATES, COUNTS, ENCODER, PUBLIC, RESULT
 from scipy import sparse
 
 import volt
+from volt.batches import ByTokens, SampleFormat, Steps
 from volt.comparison import NamedText
 from volt.errors import VoltError
 from volt.stream import Batch, Checks, ErrorPolicy, Mixture, Schedule, Source
@@ -27,6 +28,7 @@ def objects(folder: Path) -> dict[str, object]:
     (folder / "a.tsv").write_text("".join(f"{n}\n" for n in range(1000)))
     source = Source("a" * 500, (str(folder / "a.tsv"),), weight=Schedule([(n, 1.0) for n in range(500)]), epochs=1)
     stream = volt.Stream([source])
+    steps = Steps(stream, SampleFormat({"src": RESULT.vocabulary}), ByTokens(max_tokens=8), rank=1, world=2)
     problem = volt.TransportProblem(sparse.csr_array(np.ones((500, 500))), np.ones(500), np.ones(500))
     plan = volt.Sinkhorn(max_iters=2)(problem)
     return {
@@ -37,7 +39,7 @@ def objects(folder: Path) -> dict[str, object]:
         "parameters": volt.SearchParameters(), "solver": volt.Sinkhorn(), "stream": stream, "source": source,
         "summary": stream.summary(), "audit": volt.stream.audit(stream, turns=100), "trace": next(volt.stream.trace(stream, [7])),
         "batch": Batch.of(["low" * 9] * 500), "mixture": Mixture([1.0] * 500), "checks": Checks(), "policy": ErrorPolicy(),
-        "reach": volt.encode.reach(RESULT.vocabulary), "plan of a stream": volt.stream.plan(stream, at=9, seconds=0),
+        "steps": steps, "reach": volt.encode.reach(RESULT.vocabulary), "plan of a stream": volt.stream.plan(stream, at=9, seconds=0),
     }  # fmt: skip
 
 

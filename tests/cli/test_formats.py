@@ -50,6 +50,15 @@ def test_export_then_import_encodes_alike(name: str, run: Run) -> None:
     assert pieces[0] == pieces[1] == pieces[2]
 
 
+def test_candidates_of_a_vocabulary_are_its_merges(run: Run) -> None:
+    """`volt search --candidates` takes the merges of a vocabulary, and says how many tokens no merge makes."""
+    merges, tokens = (("t", "h"), ("th", "e</w>")), ("t", "h", "e</w>", "th", "the</w>", "cat</w>", "sat</w>")
+    Vocabulary(merges, tokens, whole_words=True).save("old")
+    done = run("search", "corpus.txt", "--candidates", "old", "-o", "new.volt")
+    assert b"2 of its tokens are dropped, because no merge makes them" in done.stderr
+    assert Vocabulary.load("new.volt").merges == merges
+
+
 @pytest.mark.parametrize("name", [name for name in FORMATS if name not in LISTS])
 def test_foreign_files_are_models(name: str, run: Run) -> None:
     """encode, decode, inspect and export take a foreign file where they take ours."""
@@ -58,6 +67,8 @@ def test_foreign_files_are_models(name: str, run: Run) -> None:
     assert run("decode", "-m", out, stdin=pieces).stdout.decode() == TEXT
     assert json.loads(run("inspect", "-m", out, "the", "cat", "--json").stdout)["pieces"]
     run("export", "-m", out, "--to", "tokens", "-o", "tokens.txt")
+    if name == "sentencepiece":  # which names models without their ending
+        assert run("encode", "-m", out.removesuffix(".model"), "corpus.txt").stdout == pieces
     assert Path("tokens.txt").read_text(encoding="utf-8").count("\n") > 5
 
 

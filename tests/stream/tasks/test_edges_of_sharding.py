@@ -147,7 +147,8 @@ def test_the_first_line_of_each_kind_is_found_in_any_block(tmp_path: Path, monke
     """Invalid UTF-8 and tabs, behind a byte order mark and many blocks; where there are none, 0."""
     monkeypatch.setattr("volt.stream.tasks.task._BLOCK", 64)
     for text, message in (
-        (b"\xef\xbb\xbf\xff\n", (1, 0)), (b"\n\n\xff\n\t\n", (3, 4)),
+        (b"\xef\xbb\xbf\xff\n", (1, 0)),
+        (b"\n\n\xff\n\t\n", (3, 4)),
         (numbered("a", 40) + b"b\xff\nc\td\n" + numbered("e\t\u00e9", 9), (41, 42)),
         ("é\n".encode() * 99 + b"\tx", (0, 100)),
         (b"", (0, 0)),
