@@ -93,10 +93,10 @@ def test_counts_by_units_are_those_of_lines(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_units_end_where_no_word_does_beyond(name: str) -> None:
-    """Any three kinds of characters, one after the other in a line, give the words of the line."""
-    text = "".join(chain.from_iterable(product("a1!'\r\t \xa0", repeat=3)))
+    """Any three kinds of characters, one after the other in a line, give the words of the line, however it starts."""
+    texts = [start + "".join(chain.from_iterable(product("a1!'\r\t \xa0", repeat=3))) for start in ("", " ", "▁")]
     if UnitCutter.of(PreTokenizer(name)) is not None:
-        assert by_units(name, f"{text}\n".encode()) == cut_by_lines(name, [text])
+        assert by_units(name, "".join(f"{text}\n" for text in texts).encode()) == cut_by_lines(name, texts)
 
 
 @pytest.mark.parametrize("name", ["metaspace-line", "split:[0-9]", r"regex:\d|.+"])
