@@ -315,7 +315,9 @@ def run(seed: int, n: int, folder: Path, workers: int) -> None:
             counts[word] += 1
             if word != "killed":
                 before = sources[mutant.path].encode()[mutant.start : mutant.end].decode()
-                print(f"{counts.total():4} {word:9} {mutant.path}:{mutant.line}: {before!r} → {mutant.text!r}", flush=True)
+                print(
+                    f"{counts.total():4} {word:9} {mutant.path}:{mutant.line}: {before!r} → {mutant.text!r}", flush=True
+                )
     print(f"seed {seed}:", ", ".join(f"{count} {word}" for word, count in sorted(counts.items())), f"of {n}")
 
 
