@@ -8,6 +8,7 @@ import pickle
 import re
 from collections import Counter
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -44,6 +45,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: ENCODER.encode_batch(["low", b"low"]), "lines[1] is b'low' (bytes); did you mean lines[1].decode()?"),
     (lambda: ENCODER.encode_batch(["low"], n_threads="2"), "n_threads is '2' (str); give a whole number"),
     (lambda: ENCODER.encode_batch(["low"], n_threads=0), "n_threads is 0; give 1 or more"),
+    (lambda: ENCODER.encode_batch(StringIO("low\n")), "lines is a StringIO; give a list of lines"),
     (lambda: ENCODER.encode_words("low"), "words is 'low' (str); did you mean encode_words([word])?"),
     (lambda: ENCODER.encode(b"low"), "line is b'low' (bytes); did you mean line.decode()?"),
     (lambda: ENCODER.encode(None), "line is None; give a str; encode takes one line, and encode_batch many"),

@@ -66,12 +66,12 @@ def test_arrays_have_the_width_of_their_step(pairs: Pairs, world: int, left: boo
 
 def test_each_field_may_have_its_own_width() -> None:
     """Given by its name; a width that is too small names the line, whose ids are not cropped."""
-    samples = Samples.of({"src": [[5, 6, 2]], "tgt": [[7, 2]]}, [40])
-    made = collate(samples, [0], pad=PAD, eos=EOS, width={"src": 4, "tgt": 2})
+    samples = Samples.of({"src": [[2], [5, 6, 2]], "tgt": [[2], [7, 2]]}, [30, 40])
+    made = collate(samples, [1], pad=PAD, eos=EOS, width={"src": 4, "tgt": 2})
     assert (made["net_input"]["src_tokens"].shape, made["target"].shape) == ((1, 4), (1, 2))
     with pytest.raises(
         ConfigError, match="width is 2, but line 40 of the stream has 3 ids in field 'src'; give the step's lon"
     ):
-        collate(samples, [0], pad=PAD, eos=EOS, width=2)
+        collate(samples, [1], pad=PAD, eos=EOS, width=2)
     with pytest.raises(ConfigError, match="width lacks field 'src'; give one number for all"):
-        collate(samples, [0], pad=PAD, eos=EOS, width={"tgt": 4})
+        collate(samples, [1], pad=PAD, eos=EOS, width={"tgt": 4})

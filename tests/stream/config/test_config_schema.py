@@ -31,6 +31,7 @@ def test_every_key_is_documented() -> None:
         for key, option in model.get("properties", {}).items():
             assert option.get("description"), (name, key)
             assert f"\n  {key}: " in text
+            assert option.get("default", 0) is not None or f"\n  {key}: {kind_of(option)}, default none\n" in text
             assert f"\n      {option['description'].strip().splitlines()[-1].strip()}\n" in text
     assert set(TRANSFORMS) <= set(models)
     for name in TRANSFORMS:
