@@ -50,9 +50,7 @@ MAX_SECONDS = 60.0  # of recorded time of the tests that run for a mutant
 MAX_TESTS = 300
 N_MAIN_FILES = 5
 N_GROUPS = 48  # processes that record
-START_SECONDS = (
-    30.0  # until pytest runs the first test, on a busy machine; then tests may take twice as long as recorded
-)
+START_SECONDS = 30.0  # until the first test runs; after that, tests may take twice as long as recorded
 GROUP_SECONDS = 600.0  # a test that waits for ever costs its group
 TEST_SECONDS = 10.0  # a test that takes longer as plain Python is not recorded
 
@@ -243,9 +241,9 @@ def pytest_sessionfinish() -> None:
 
 
 def select_tests(mutant: Mutant, lines: dict[str, list[str]], seconds: dict[str, float]) -> list[list[str]]:
-    """Return the tests that execute a mutant's lines, as many as may run, those of the files with most of them apart.
+    """Return the quickest tests that execute a mutant's lines, in one or two parts.
 
-    Most mutants are detected by the first part, in a process that imports only these files.
+    The first part has the tests of the files with most of them. It detects most mutants, and imports few files.
     """
     names = set[str]().union(*(lines.get(str(number), []) for number in mutant.tested_lines)) & seconds.keys()
     ordered = sorted(names, key=lambda name: (seconds[name], name))[:MAX_TESTS]
@@ -280,7 +278,7 @@ def survives(mutant: Mutant, tests: list[str], limit: float, checkout: Path) -> 
 
 
 def _write(path: Path, source: bytes) -> None:
-    """Write a module, with another time than before: by size and time Python decides if its bytecode is current."""
+    """Write a module with a new file time, so that Python does not take bytecode of the old text for current."""
     path.write_bytes(source)
     os.utime(path, (next(_times),) * 2)
 

@@ -109,7 +109,7 @@ def written_model(path: Path, **options: Any) -> Any:
 
 
 def test_sentencepiece_models_give_their_own_ids(tmp_path: Path) -> None:
-    """Those of the library, between its BOS and EOS, also in another process."""
+    """Samples have the library's ids between its BOS and EOS; a pickled format gives the same samples."""
     lines, own = LINES, written_model(path := tmp_path / "u.model")
     format = SampleFormat({"text": path}, bos=True)
     for made in (format, pickle.loads(pickle.dumps(format))):
