@@ -6,8 +6,10 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 WORKERS := -n auto --maxprocesses 4 --dist worksteal
 READY := .venv/ready
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+TORCH := 'torch==2.13.0' 'torchdata>=0.11' 'sacrebleu>=2.4'
 
-.PHONY: check lint format demo test docs torch ray s3 campaigns coverage mutants audit wheel release bench report notebooks paper evidence clean
+.PHONY: check lint format demo test docs everything torch ray s3 campaigns coverage mutants audit wheel release bench report notebooks paper evidence clean
 LANGUAGES := en de fr cs
 
 check: lint  ## what a commit must pass: lint and fast tests
@@ -46,17 +48,21 @@ audit: $(READY)  ## are the dependencies declared, used, met, licensed, and with
 	$(BIN)/python experiments/audit.py
 
 docs: $(READY)  ## the site, in build/site: open build/site/index.html; nothing on it is fetched from elsewhere
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(INSTALL) --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet -f docs/mkdocs.yml
 
+everything: .venv/bin/python  ## all that tests can use, in one installation
+	$(INSTALL) --editable '.[dev,docs,ray]' $(TORCH)
+	touch $(READY)
+
 torch: $(READY)  ## PyTorch, for the tests of volt.ext.torch and of the trainings in experiments/, which are skipped without it
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'torch==2.13.0' 'torchdata>=0.11' 'sacrebleu>=2.4'
+	$(INSTALL) $(TORCH)
 
 ray: $(READY)  ## Ray, for the tests of volt.ext.ray, which are skipped without it
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[ray]'
+	$(INSTALL) --editable '.[ray]'
 
 s3: $(READY)  ## a server of S3 and what reads it, for tests of URLs that are skipped without them
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[s3-tests]'
+	$(INSTALL) --editable '.[s3-tests]'
 
 notebooks: $(READY)  ## run the notebooks and keep their outputs
 	$(BIN)/python notebooks/execute.py
@@ -96,8 +102,10 @@ release: $(READY)  ## make release VERSION=0.2.0: check everything, commit, tag;
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-$(READY): pyproject.toml
+.venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "VOLT needs Python 3.11 or newer; call make with PYTHON=python3.12, say")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+
+$(READY): pyproject.toml | .venv/bin/python
+	$(INSTALL) --editable '.[dev]'
 	touch $(READY)
