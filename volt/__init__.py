@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from volt.choose.shrink import shrink as shrink
     from volt.choose.size_steps import SearchParameters as SearchParameters
     from volt.choose.size_steps import SizeStep as SizeStep
+    from volt.choose.training_law import Training as Training
     from volt.choose.transport import Sinkhorn as Sinkhorn
     from volt.choose.transport import TransportPlan as TransportPlan
     from volt.choose.transport import TransportProblem as TransportProblem
@@ -56,6 +57,7 @@ _import, __dir__, __all__ = lazy(
         "choose.search": ("SearchResult", "search"),
         "choose.shrink": ("shrink",),
         "choose.size_steps": ("SearchParameters", "SizeStep"),
+        "choose.training_law": ("Training",),
         "choose.transport": ("Sinkhorn", "TransportPlan", "TransportProblem"),
         "comparison.compare": ("compare",),
         "comparison.result": ("Comparison",),

@@ -14,9 +14,9 @@ from volt_cli.io import check_outputs, check_places, is_stdout, report_console, 
 from volt_cli.options import (
     Json,
     MaxLine,
-    ModelOptions,
     Quiet,
     SizeOptions,
+    TrainingOptions,
     argument,
     flag,
     input_paths,
@@ -56,7 +56,7 @@ def compare(
     corpus: Annotated[list[str], argument("CORPUS", "Texts, NAME=FILE or FILE; tables show NAME, such as a language.")],
     reports: ReportOptions,
     sizing: SizeOptions,
-    modelling: ModelOptions,
+    training: TrainingOptions,
     learning: LearningOptions,
     heldout: Annotated[
         list[str] | None, option("TEXT", "Text only to measure on, NAME=FILE or FILE; may be repeated.", "--heldout")
@@ -88,14 +88,15 @@ def compare(
     from volt.comparison.systems import DEFAULT_SYSTEMS
 
     _check_files(texts, systems or [], reports)
-    requested, model = parse_sizes(sizing.sizes), modelling.model(sizing.select)
+    requested, model = parse_sizes(sizing.sizes), training.model(sizing.select)
     lines = _sample_lines(reports.sample) if reports.sample else []
     prepare_kernels(Phases(quiet=reports.quiet), "learn", "words", "replay")
     with nullcontext() if reports.quiet else messages().status("count") as status:
         comparison = run_compare(
             corpus, heldout=heldout or (), systems=systems or DEFAULT_SYSTEMS, sizes=requested, select=sizing.select,
             n_candidates=learning.candidates, temperature=learning.temperature, separate=learning.separate,
-            model=model, samples=lines, report=status.update if status else None, max_line=max_line,
+            training=training.length(), model=model, samples=lines, max_line=max_line,
+            report=status.update if status else None,
         )  # fmt: skip
     _write(comparison, reports)
 

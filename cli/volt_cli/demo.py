@@ -14,7 +14,7 @@ def demo(
     out: Annotated[
         Path | None, option("FILE", "Also write the vocabulary here, or to - (stdout).", "-o", "--output")
     ] = None,
-    select: Select = "balanced",
+    select: Select = "trained",
 ) -> None:
     """Search for the vocabulary of the documentation that ships with Python."""
     from pydoc_data.topics import topics

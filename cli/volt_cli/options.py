@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args, get_t
 import typer
 from typer.models import OptionInfo
 
-from volt.arguments import MAX_LINE, parse_max_line
+from volt.arguments import MAX_LINE, parse_max_line, shortened
 from volt.errors import ConfigError, CorpusError, VocabularyError, VoltError, shown
 from volt.files.paths import check_readable, expand
 from volt.formats import registry
@@ -40,6 +40,7 @@ from volt.urls import plain_path
 if TYPE_CHECKING:
     from volt.choose.scaling_law import LanguageModel
     from volt.choose.size_steps import SearchParameters
+    from volt.choose.training_law import Training
     from volt.text.pretokenizer import PreTokenizer
     from volt.text.special_tokens import SpecialTokens
 
@@ -128,7 +129,7 @@ NORMALIZERS = ("none", "nfc", "nfkc", "lowercase", "nfc+lowercase", "nfkc+lowerc
 PATTERNS = ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "qwen3.5", "tekken", "deepseek3", "kimi2")
 PRETOKENIZERS = ("whitespace", "unicode", "gpt2", "metaspace")
 # the names of volt.choose.rules.rules(), and scaling; importing that module would load numpy
-RULES = ("balanced", "utility", "median500", "knee", "f95", "muv", "renyi", "tokens", "scaling")
+RULES = ("trained", "balanced", "utility", "median500", "knee", "f95", "muv", "renyi", "tokens", "scaling")
 
 
 def option(metavar: str, help: str, *names: str, words: Sequence[str] = (), **others: Any) -> Any:
@@ -227,6 +228,19 @@ Rank = Annotated[int | None, option("N", "This process's number, from 0; default
 World = Annotated[int | None, option("N", "Number of processes that share the stream; default: set as for --rank.")]
 
 
+def parse_characters(text: str) -> float:
+    """Return a number of characters such as 500M or 2e9. K, M, G and T are powers of 1,000.
+
+    >>> parse_characters("500M"), parse_characters("2e9")
+    (500000000.0, 2000000000.0)
+    """
+    number, unit = (text[:-1], text[-1:].upper()) if text[-1:].isalpha() else (text, "")
+    try:
+        return float(number) * 1000.0 ** " KMGT".index(unit or " ")
+    except ValueError:
+        raise ConfigError(f"--read {shortened(repr(text))}: not a number; write 500M or 2e9, say") from None
+
+
 def checked_separator(mark: str | None) -> str:
     if mark == "":
         raise ConfigError("--separator '': marks nothing; give a mark such as @@, or remove the option")
@@ -255,16 +269,29 @@ class SizeOptions:
     PANEL = "Sizes"
 
     sizes: Annotated[str, option("START:STOP:STEP", "Sizes to measure besides the picks; default: about 20.")] = ""
-    select: Select = "balanced"
+    select: Select = "trained"
     multiple_of: Annotated[int, option("N", "Round the number of ids up to a multiple of N, such as 64.", min=1)] = 1
 
 
 @dataclass(frozen=True)
-class ModelOptions:
-    PANEL = "Language model"
+class TrainingOptions:
+    PANEL = "Training and model"
 
+    epochs: Annotated[
+        float | None, option("E", "How often a training reads the corpus; default: 5.", show_default=False)
+    ] = None
+    read: Annotated[
+        float | None,
+        option("N", "Instead: characters that a training reads, such as 500M or 2e9.", parser=parse_characters),
+    ] = None
     model_params: Annotated[float | None, option("N", "Parameters except the embedding's, such as 1.2e9.")] = None
     model_width: Annotated[int | None, option("N", "Width d of the model, such as 2048.")] = None
+
+    def length(self) -> Training:
+        """Return the length of the training. Raises ConfigError if it is not positive, or given twice."""
+        from volt.choose.training_law import Training
+
+        return Training(self.epochs, self.read)
 
     def model(self, rule: str) -> LanguageModel | None:
         """Return the language model, if any. Raises ConfigError if it is incomplete, or if `rule` needs one."""

@@ -33,10 +33,10 @@ from volt_cli.options import (
     CandidateOptions,
     CountOptions,
     Json,
-    ModelOptions,
     Quiet,
     SizeOptions,
     SpecialOptions,
+    TrainingOptions,
     TransportOptions,
     argument,
     flag,
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
     from volt.choose.scaling_law import LanguageModel
     from volt.choose.search import SearchResult
+    from volt.choose.training_law import Training
     from volt.count.word_counts import WordCounts
     from volt.learn.candidates import Candidates
     from volt.learn.parity import Parity
@@ -106,7 +107,7 @@ def search(
         ),
     ],
     sizing: SizeOptions,
-    modelling: ModelOptions,
+    training: TrainingOptions,
     counting: CountOptions,
     bounds: Bounds,
     naming: NamedSourceOptions,
@@ -168,7 +169,7 @@ def search(
     tokens = old.special if old else special.tokens()
     parameters = transport.parameters()
     parse_rule(sizing.select)
-    model = modelling.model(sizing.select)
+    length, model = training.length(), training.model(sizing.select)
     if checked_share(learning.coverage, is_bytes=counting.cut().is_bytes) < 1 and learning.file:
         raise ConfigError("--coverage works only when merges are learned; remove it, or the file of --candidates")
     check_one_for_stdout(json=as_json, output=any(map(is_stdout, targets.values())))
@@ -207,12 +208,14 @@ def search(
     results: dict[str, SearchResult] = {}
     for name, counts in corpora.items():
         try:
-            candidates = _candidates(counts, learning, model, phases, naming.learner(old, sources, counts, learning))
+            candidates = _candidates(
+                counts, learning, (length, model), phases, naming.learner(old, sources, counts, learning)
+            )
             with phases.phase("search", unit="sizes") as advance:
                 results[name] = run_search(
                     candidates, sizes=requested, select=sizing.select, parameters=parameters,
-                    special=None if old else tokens, byte_fallback=special.byte_fallback, model=model,
-                    multiple_of=sizing.multiple_of, report=advance,
+                    special=None if old else tokens, byte_fallback=special.byte_fallback, training=length,
+                    model=model, multiple_of=sizing.multiple_of, report=advance,
                 )  # fmt: skip
         except VoltError as error:
             raise error.reworded(f"{shown(name)}: {error.message}") if name else error from error
@@ -285,7 +288,7 @@ def default_output(corpus: list[str]) -> Path:
 
 
 def _candidates(
-    counts: WordCounts, requested: CandidateOptions, model: LanguageModel | None, phases: Phases,
+    counts: WordCounts, requested: CandidateOptions, needs: tuple[Training, LanguageModel | None], phases: Phases,
     learn: Callable[..., Candidates],
 ) -> Candidates:  # fmt: skip
     from volt.choose.learning import learned_until_decided
@@ -294,7 +297,7 @@ def _candidates(
         return _replayed(counts, requested, phases)
     with phases.phase("learn", total=requested.n_merges, unit="merges") as advance:
         if requested.n_merges is None:
-            return learned_until_decided(partial(learn, report=advance), model)
+            return learned_until_decided(partial(learn, report=advance), *needs)
         result = learn(requested.n_merges, report=advance)
     if result.n_merges < requested.n_merges:
         say(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from volt.choose.search import SearchResult as SearchResult
     from volt.choose.size_steps import SearchParameters as SearchParameters
     from volt.choose.size_steps import SizeStep as SizeStep
+    from volt.choose.training_law import Training as Training
     from volt.choose.transport import Sinkhorn as Sinkhorn
     from volt.choose.transport import TransportPlan as TransportPlan
     from volt.choose.transport import TransportProblem as TransportProblem
@@ -23,6 +24,7 @@ __getattr__, __dir__, __all__ = lazy(
         "scaling_law": ("LanguageModel",),
         "search": ("SearchResult",),
         "size_steps": ("SearchParameters", "SizeStep"),
+        "training_law": ("Training",),
         "transport": ("Sinkhorn", "TransportPlan", "TransportProblem"),
     },
 )

@@ -1,6 +1,7 @@
 """Candidates and size steps → the size that each rule picks, and why.
 
-balanced   the larger of utility and median500 (the default)
+trained    6.7 √(C / E) tokens for a text of C characters that a training reads E times (the default)
+balanced   the larger of utility and median500
 utility    the first size whose entropy is less than 1/8 below the entropy at half the size
 median500  the largest size at which half of the tokens in use occur at least 500 times
 knee       where the entropy lies farthest below the straight line from 1,000 to 30,000 tokens
@@ -11,8 +12,9 @@ tokens     the fewest pieces in the corpus, so always the largest size
 scaling    the size that a language model deserves (Tao et al. 2024)
 fixed:N    N tokens
 
-balanced, utility, median500, knee, f95 and scaling do not depend on the searched sizes. For an extended vocabulary, the
-smallest size is the number of tokens that its merges make, and median500 and f95 count only new tokens.
+trained, balanced, utility, median500, knee, f95 and scaling do not depend on the searched sizes. For an extended
+vocabulary, the smallest size is the number of tokens that its merges make, median500 and f95 count only new tokens, and
+trained counts only tokens that occur in the text.
 """
 
 from __future__ import annotations
@@ -29,11 +31,13 @@ from volt.choose.criteria import knee
 from volt.choose.exact_curve import EntropyCurve
 from volt.choose.scaling_law import LanguageModel
 from volt.choose.size_steps import SizeStep
+from volt.choose.training_law import Training
+from volt.count.corpus_statistics import text_characters
 from volt.display import counted
 from volt.errors import ConfigError
 from volt.learn.candidates import Candidates
 
-DEFAULT = "balanced"
+DEFAULT = TRAINED = "trained"
 SCALING = "scaling"
 
 Longs = NDArray[np.int64]
@@ -60,6 +64,30 @@ class ExactCurve:
 
     candidates: Candidates
     curve: EntropyCurve
+
+    def trained(self, training: Training) -> RuleReading:
+        """Return the size that a text deserves in a training of some length."""
+        n_characters = text_characters(self.candidates.counts)
+        why, deserved = training.reason(n_characters), training.size(n_characters)
+        if self.candidates.extends:
+            return self._first_in_use(deserved, why)
+        return self._within(deserved, why)
+
+    def _first_in_use(self, deserved: int, why: str) -> RuleReading:
+        """Return the smallest size of which as many tokens occur."""
+        in_use = self._often(1, 0)
+        index = int(np.argmax(in_use >= deserved)) if (in_use >= deserved).any() else len(in_use) - 1
+        why = f"{why}, of which {in_use[0]:,} extended ones occur in the text"
+        is_open = bool(in_use[index] < deserved and self.candidates.left != 0)
+        return RuleReading(int(self.curve.sizes[index]), why, is_open)
+
+    def _within(self, deserved: int, why: str) -> RuleReading:
+        """Return a size, limited to those of the candidates."""
+        low, high = self.candidates.smallest, self.candidates.n_tokens
+        if deserved < low:
+            least = "tokens that are extended" if self.candidates.extends else "atoms"
+            return RuleReading(low, f"{why}, fewer than the {low:,} {least}")
+        return RuleReading(min(deserved, high), why, at_least=deserved > high)
 
     def balanced(self) -> RuleReading:
         """Return the larger of `utility` and `median500`; if a vocabulary is extended, `median500`."""
@@ -93,7 +121,9 @@ class ExactCurve:
 
     def median500(self) -> RuleReading:
         """Return the largest size at which half of the tokens in use occur at least 500 times."""
-        return self._largest(MEDIAN_COUNT, MEDIAN_SHARE, self._types(1), f"half of the {self._kind}s in use")
+        return self._largest(
+            MEDIAN_COUNT, MEDIAN_SHARE, self._often(1, self._first), f"half of the {self._kind}s in use"
+        )
 
     def f95(self) -> RuleReading:
         """Return the largest size at which 95 % of tokens occur 100 times; if none, that of the highest share."""
@@ -102,12 +132,8 @@ class ExactCurve:
 
     def scaling(self, model: LanguageModel) -> RuleReading:
         """Return the size that a language model deserves (Tao et al. 2024), whatever the corpus."""
-        size, low, high = model.size, self.candidates.smallest, self.candidates.n_tokens
-        why = f"{model.params:g} parameters of width {model.width:,} deserve {size:,} tokens"
-        if size < low:
-            least = "tokens that are extended" if self.candidates.extends else "atoms"
-            return RuleReading(low, f"{why}, fewer than the {low:,} {least}")
-        return RuleReading(min(size, high), why, at_least=size > high)
+        why = f"{model.params:g} parameters of width {model.width:,} deserve {model.size:,} tokens"
+        return self._within(model.size, why)
 
     def knee(self) -> RuleReading:
         """Return where the entropy lies farthest below the straight line from 1,000 to 30,000 tokens."""
@@ -119,8 +145,8 @@ class ExactCurve:
         why = f"the entropy lies farthest below the straight line from {low:,} to {high:,} tokens"
         return RuleReading(size, why, high < KNEE_RANGE[1] and bool(self.candidates.left != 0))
 
-    def _types(self, least: int) -> Longs:
-        first = self._first
+    def _often(self, least: int, first: int) -> Longs:
+        """Return how many tokens from `first` on occur `least` times, at every size."""
         often = self.candidates.curve(lambda counts, tokens: (counts >= least) & (tokens >= first))
         return often[self._merges_at].astype(np.int64)
 
@@ -146,7 +172,7 @@ class ExactCurve:
         closest: whether to return the closest size if there is no such size; otherwise, the smallest
         """
         # Many rare characters may fail the share at first; later merges may still make enough frequent tokens.
-        often = self._types(least)
+        often = self._often(least, self._first)
         enough = (often >= np.ceil(share * n_types)) & (n_types > 0)
         faded = np.flatnonzero(~enough & (self._merges_at >= self._faded(least)))
         enough = enough[: faded[0]] if len(faded) else enough
@@ -234,7 +260,7 @@ AMONG_STEPS: dict[str, Callable[[Sequence[SizeStep]], tuple[int, str]]] = {
 
 
 def rules() -> tuple[str, ...]:
-    return (*EXACT, *AMONG_STEPS)
+    return (TRAINED, *EXACT, *AMONG_STEPS)
 
 
 def as_rule(rule: str | int) -> str:
@@ -267,8 +293,14 @@ def checked_model(model: LanguageModel | None, select: str = "") -> LanguageMode
     return None
 
 
-def exact_readings(curve: ExactCurve, model: LanguageModel | None = None) -> dict[str, RuleReading]:
-    result = {rule: read(curve) for rule, read in EXACT.items()}
+def checked_training(training: Training | None) -> Training:
+    """Return the length of a training; None stands for an assumed length."""
+    remedy = "give training=volt.Training(epochs=10), say"
+    return Training() if training is None else arguments.instance(training, Training, "training", remedy=remedy)
+
+
+def exact_readings(curve: ExactCurve, training: Training, model: LanguageModel | None) -> dict[str, RuleReading]:
+    result = {TRAINED: curve.trained(training), **{rule: read(curve) for rule, read in EXACT.items()}}
     return result if model is None else {**result, SCALING: curve.scaling(model)}
 
 

@@ -16,11 +16,13 @@ from volt.choose.exact_curve import EntropyCurve, muv_search
 from volt.choose.rules import (
     DEFAULT,
     MEDIAN_COUNT,
+    TRAINED,
     ExactCurve,
     Pick,
     all_picks,
     as_rule,
     checked_model,
+    checked_training,
     exact_readings,
     parse_rule,
 )
@@ -36,8 +38,9 @@ from volt.choose.size_steps import (
     size_steps,
     too_few,
 )
+from volt.choose.training_law import NEAR, Training, sizes_by_epochs
 from volt.choose.vocabulary_at import vocabulary_at
-from volt.count.corpus_statistics import unspaced, warning
+from volt.count.corpus_statistics import text_characters, unspaced, warning
 from volt.display import counted, html_curve, html_note, html_page, html_table
 from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError
@@ -145,11 +148,11 @@ class SearchResult:
     vocabulary: the vocabulary of the size `best`
     warnings: sentences to read before trusting this result
     signature: the settings that reproduce it
-    candidates, model: the arguments of `search`
+    candidates, training, model: the arguments of `search`
 
     >>> from volt.learn.bpe import learn_bpe
     >>> search(learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9), sizes=[14, 16, 18])
-    <SearchResult: balanced picks at least 20, keeps 16 tokens>
+    <SearchResult: trained picks 13, keeps 13 tokens>
     """
 
     best: SizeStep
@@ -162,13 +165,14 @@ class SearchResult:
     warnings: tuple[str, ...]
     signature: str
     candidates: Candidates = field(repr=False)
+    training: Training
     model: LanguageModel | None = None
 
     @property
     def range(self) -> tuple[int, int]:
-        """The sizes that `utility` and `median500` pick, the smaller first: the range worth a trial."""
-        low, high = sorted(self.picks[rule].size for rule in ("utility", "median500"))
-        return low, high
+        """The sizes that cost about 0.5 % more bits than the pick of `trained`, or less."""
+        size, least, most = self.picks[TRAINED].size, self.candidates.smallest, self.candidates.n_tokens
+        return max(round(size / NEAR), least), min(round(size * NEAR), most)
 
     @property
     def support(self) -> str:
@@ -177,14 +181,15 @@ class SearchResult:
 
     @property
     def answer(self) -> tuple[str, str]:
-        """Two lines: the picked size and why; how far the corpus supports it and which sizes are worth a trial."""
-        low, high = sorted((self.picks[rule].size, rule) for rule in ("median500", "utility"))
+        """Two lines: the picked size and why; how far the corpus supports it, and the sizes for other trainings."""
         size, up = self.pick.size_text, ""
         if self.best.size != self.pick.size:
             size, up = f"{self.best.size:,}", f"; rounded up from {size} for {len(self.vocabulary.pieces):,} ids"
-        between = f"{low[0]:,} ({low[1]}) to {high[0]:,} ({high[1]})"
-        agree = f"utility and median500 agree on {low[0]:,}" if low[0] == high[0] else f"sizes worth a trial: {between}"
-        return f"{size} tokens ({self.pick.rule}): {self.pick.reason}{up}.", f"{self.support}; {agree}."
+        low, high = self.range
+        by_epochs = sizes_by_epochs(text_characters(self.candidates.counts))
+        sizes = ", ".join(f"{size:,} ({epochs})" for epochs, size in by_epochs.items())
+        others = f"about as good: {low:,} to {high:,}; for other numbers of epochs: {sizes}"
+        return f"{size} tokens ({self.pick.rule}): {self.pick.reason}{up}.", f"{self.support}; {others}."
 
     @property
     def composition(self) -> str:
@@ -219,6 +224,7 @@ def search(
     parameters: SearchParameters | None = None,
     special: SpecialTokens | None = None,
     byte_fallback: bool = False,
+    training: Training | None = None,
     model: LanguageModel | None = None,
     multiple_of: int = 1,
     report: Callable[[int], object] | None = None,
@@ -233,6 +239,7 @@ def search(
     parameters: parameters of the criteria and the transport; by default `SearchParameters()`
     special: the special tokens of the vocabulary; by default `SpecialTokens()`, or the extended vocabulary's
     byte_fallback: whether the vocabulary spells unknown characters by their bytes
+    training: how long a model is trained on the text; the rule "trained" assumes 5 epochs if None
     model: the language model that the vocabulary is for; the rule "scaling" needs it
     multiple_of: round the number of ids up to a multiple of this number, with further merges
     report: called with the number of sizes done
@@ -254,16 +261,17 @@ def search(
     special = SpecialTokens() if special is None else arguments.instance(special, SpecialTokens, "special")
     select, report = as_rule(select), arguments.function(report, "report")
     fixed, model = parse_rule(select), checked_model(model, select)
+    training = checked_training(training)
     multiple_of = arguments.whole(multiple_of, "multiple_of", low=1)
     searched = checked_sizes(candidates, default_sizes(candidates) if sizes is None else sizes)
     requested = [] if fixed is None else [checked_size(candidates, fixed)]
     curve = muv_search(candidates)
-    readings = exact_readings(ExactCurve(candidates, curve), model)
+    readings = exact_readings(ExactCurve(candidates, curve), training, model)
     measured = sorted({*searched, *requested, *(one.size for one in readings.values())})
     steps = tuple(size_steps(candidates, measured, grid=searched, parameters=parameters, report=report))
     picks = all_picks(steps, readings, searched=searched, fixed=fixed)
     pick = picks[select if fixed is None else f"fixed:{fixed}"]
-    signature = _signature(candidates, searched, select, parameters, model, multiple_of)
+    signature = _signature(candidates, searched, select, parameters, training, model, multiple_of)
 
     def make(step: SizeStep) -> Vocabulary:
         provenance = {"signature": signature, **_provenance(candidates, step)}
@@ -283,6 +291,7 @@ def search(
         warnings=tuple(caveats(candidates, steps, searched, pick)),
         signature=signature,
         candidates=candidates,
+        training=training,
         model=model,
     )
 
@@ -325,13 +334,13 @@ def _provenance(candidates: Candidates, step: SizeStep) -> dict[str, Any]:
 
 def _signature(
     candidates: Candidates, sizes: Sequence[int], select: str, parameters: SearchParameters,
-    model: LanguageModel | None, multiple_of: int,
+    training: Training, model: LanguageModel | None, multiple_of: int,
 ) -> str:  # fmt: skip
     counts, coverage = candidates.counts, candidates.coverage
     covered = "" if coverage is None else f"|coverage:{coverage.share:g}"
     return (
         f"volt|corpus:{counts.fingerprint}|norm:{counts.normalizer.name}|pre:{counts.pretokenizer.name}"
         f"{candidates.origin}|marker:{candidates.marker}{covered}|merges:{candidates.n_merges}"
-        f"|sizes:{as_text(sizes)}|select:{select}{f'|multiple:{multiple_of}' * (multiple_of > 1)}"
+        f"|sizes:{as_text(sizes)}|select:{select}{f'|multiple:{multiple_of}' * (multiple_of > 1)}|{training.signature}"
         f"|{parameters.signature}{f'|{model.signature}' if model else ''}|version:{version('volt-vocab')}"
     )

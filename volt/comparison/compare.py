@@ -16,11 +16,12 @@ from volt import arguments
 from volt.arguments import MAX_LINE
 from volt.choose.exact_curve import muv_search
 from volt.choose.learning import learn_enough
-from volt.choose.rules import DEFAULT, as_rule, checked_model, parse_rule
+from volt.choose.rules import DEFAULT, as_rule, checked_model, checked_training, parse_rule
 from volt.choose.scaling_law import LanguageModel
 from volt.choose.search import SearchResult, readable_cuts, search
 from volt.choose.search import sample_cuts as long_words
 from volt.choose.size_steps import SearchParameters, checked_parameters, default_sizes
+from volt.choose.training_law import Training
 from volt.comparison import Comparison as Comparison
 from volt.comparison.libraries import Cutter, ReadFile, read_file
 from volt.comparison.measures import MOST_UNKNOWN, Measures
@@ -68,6 +69,7 @@ def compare(
     separate: bool = False,
     samples: str | Iterable[str] = (),
     parameters: SearchParameters | None = None,
+    training: Training | None = None,
     model: LanguageModel | None = None,
     report: Report | None = None,
     max_line: int | None = MAX_LINE,
@@ -84,6 +86,7 @@ def compare(
     separate: whether to add a system with a separate vocabulary for each source
     samples: lines to show at every size (default: some lines of the sources)
     parameters: parameters of the search
+    training: how long a model is trained, for the rule "trained"
     model: the language model whose cost per byte is measured; the rule "scaling" needs it
     report: called with the name of each phase when it starts
     max_line: the maximum number of bytes in a line; None for no limit
@@ -91,27 +94,29 @@ def compare(
 
     >>> words = {f"{a}{b}{c}": 5 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
     >>> compare(NamedText("en", words), systems="bpe:30")
-    <Comparison: 9 systems on 1 source of 300 words, volt balanced chosen, 73 tokens>
+    <Comparison: 9 systems on 1 source of 300 words, volt trained chosen, 73 tokens>
     """
     work = PhaseLog(arguments.function(report, "report"))
     specs = [parse_spec(text) for text in dict.fromkeys(_listed(systems, "systems"))]
     temperature, samples = arguments.number(temperature, "temperature"), _listed(samples, "samples")
-    training, held_out = as_texts(sources, "sources"), as_texts(heldout, "heldout")
+    learned_on, held_out = as_texts(sources, "sources"), as_texts(heldout, "heldout")
     parse_rule(select := as_rule(select))
     sizes = None if sizes is None else arguments.wholes(sizes, "sizes")
     if n_candidates is not None:
         n_candidates = arguments.whole(n_candidates, "n_candidates", low=0)
     parameters, model = checked_parameters(parameters), checked_model(model, select)
+    training = checked_training(training)
     search(learn_bpe({"low": 5, "lower": 2}, n_merges=3))  # so that no system's cost includes loading compiled loops
     with work.phase("read"):
         files = {spec: read_file(spec.path, pattern=spec.pattern) for spec in specs if spec.path is not None}
     work.problems += [file.problem for file in files.values() if file.problem]
     with work.phase("count"):
-        texts, held, notes = read_both(training, held_out, max_line)
+        texts, held, notes = read_both(learned_on, held_out, max_line)
         work.problems += notes
     searched = partial(
-        _searched, sizes=sizes, select=select, n_candidates=n_candidates, parameters=parameters, model=model, work=work
-    )
+        _searched, sizes=sizes, select=select, n_candidates=n_candidates, parameters=parameters, training=training,
+        model=model, work=work,
+    )  # fmt: skip
     result = searched(mix({text.name: text.counts for text in texts}, temperature=temperature))
     compared = [*volt_systems(result.search, cost=result.volt)]
     for spec in dict.fromkeys(spec.sized(result.search.vocabulary.size) for spec in specs):
@@ -141,16 +146,19 @@ def _listed(texts: str | Iterable[str], name: str) -> list[str]:
 
 def _searched(
     counts: WordCounts, *, sizes: Sequence[int] | None, select: str, n_candidates: int | None,
-    parameters: SearchParameters, model: LanguageModel | None, work: PhaseLog, label: str = "",
+    parameters: SearchParameters, training: Training, model: LanguageModel | None, work: PhaseLog, label: str = "",
 ) -> _Searched:  # fmt: skip
     with work.phase("learn"):
-        enough = n_candidates is None
-        learn = partial(learn_enough, model=model) if enough else partial(learn_bpe, n_merges=n_candidates)
+        learn = partial(learn_bpe, n_merges=n_candidates)
+        if n_candidates is None:
+            learn = partial(learn_enough, training=training, model=model)
         candidates, learning = measured(learn, counts)
     sizes, select, notes = _reached(candidates, sizes, select)
     work.problems += [label + note for note in notes]
     with work.phase("search"):
-        result, searching = measured(search, candidates, sizes=sizes, select=select, parameters=parameters, model=model)
+        result, searching = measured(
+            search, candidates, sizes=sizes, select=select, parameters=parameters, training=training, model=model
+        )
     _, sweep = measured(muv_search, candidates, length=parameters.length)
     return _Searched(result, learning, learning + searching, learning + sweep)
 

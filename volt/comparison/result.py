@@ -170,7 +170,7 @@ class Comparison:
     >>> import volt
     >>> comparison = volt.compare(NamedText("en", {"low": 5, "lower": 2, "newest": 6, "widest": 3}), systems=[])
     >>> comparison.chosen, comparison.as_data()["corpus"]["words"]
-    ('volt balanced', 16)
+    ('volt trained', 16)
     """
 
     signature: str

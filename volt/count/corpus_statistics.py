@@ -1,4 +1,4 @@
-"""Measure the text of word counts: its bytes, and the share in scripts without spaces between words.
+"""Measure the text of word counts: its bytes and characters, and the share in scripts without spaces between words.
 
 In such scripts, splitting at white space gives clauses, which hardly ever repeat.
 """
@@ -12,6 +12,7 @@ import polars as pl
 
 from volt.fork_guard import about_to_use_polars
 from volt.text.atoms import SPACE
+from volt.text.byte_alphabet import ALPHABET
 
 if TYPE_CHECKING:
     from volt.count.word_counts import WordCounts
@@ -76,16 +77,25 @@ def _sum(table: pl.DataFrame, numbers: pl.Expr) -> float:
 
 
 _MORE = len(SPACE.encode()) - 1  # extra bytes of a "▁" over the space that it stands for
+_FURTHER_BYTES = f"[{''.join(ALPHABET[0x80:0xC0])}]"  # bytes of a character after its first
 
 
 def text_bytes(counts: WordCounts) -> int:
     """Return the number of UTF-8 bytes of all words and their spaces, repetitions included."""
+    if counts.pretokenizer.is_bytes:
+        return _total(counts, _WORD.str.len_chars())
+    if counts.pretokenizer.keeps_spaces:
+        return _total(counts, _WORD.str.len_bytes() - _MORE * _WORD.str.count_matches(SPACE, literal=True))
+    return _total(counts, _WORD.str.len_bytes() + 1)
+
+
+def text_characters(counts: WordCounts) -> int:
+    """Return the number of characters of all words and their spaces, repetitions included."""
+    if counts.pretokenizer.is_bytes:
+        return _total(counts, _WORD.str.len_chars() - _WORD.str.count_matches(_FURTHER_BYTES))
+    return _total(counts, _WORD.str.len_chars() + (not counts.pretokenizer.keeps_spaces))
+
+
+def _total(counts: WordCounts, numbers: pl.Expr) -> int:
     about_to_use_polars()
-    table, pretokenizer = counts.table, counts.pretokenizer
-    if pretokenizer.is_bytes:
-        lengths = _WORD.str.len_chars()
-    elif pretokenizer.keeps_spaces:
-        lengths = _WORD.str.len_bytes() - _MORE * _WORD.str.count_matches(SPACE, literal=True)
-    else:
-        lengths = _WORD.str.len_bytes() + 1
-    return int(table.select((lengths.cast(pl.Int128) * pl.col("count")).sum()).item())
+    return int(counts.table.select((numbers.cast(pl.Int128) * pl.col("count")).sum()).item())

@@ -1,0 +1,82 @@
+"""The length of a training → the vocabulary size that a text deserves.
+
+    V = 6.7 √(C / E)        C: characters of the text;  E: epochs, the characters read in training over C
+
+Fitted to trainings of small language models whose dev score was best after E epochs (experiments/evidence/law). A model
+with fewer tokens composes more; one with more tokens sees each too rarely, and learns a small text by heart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from volt import arguments
+from volt.errors import ConfigError
+
+FACTOR = 6.7
+MOST = 32_000  # tokens, the most in the trainings
+ASSUMED = 5.0  # epochs, of a training of unknown length
+NEAR = 1.7  # a size within this factor of the best one costs about 0.5 % of the bits
+SHOWN = (1, 3, 10, 30)  # epochs whose sizes a report shows
+_LONGEST = 10**6, 10**18  # epochs, characters
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """The length of a training. Without a value, the rule `trained` assumes 5 epochs.
+
+    epochs: how often the training reads the text, until its dev score is best
+    read: the characters that it reads instead, repetitions included
+    Raises ConfigError if both are given, or a value is not positive or too large.
+
+    >>> Training(epochs=10).size(1_000_000), Training(read=10_000_000).size(1_000_000), Training().size(1_000_000)
+    (2118, 2118, 2996)
+    """
+
+    epochs: float | None = None
+    read: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.epochs is not None and self.read is not None:
+            raise ConfigError("epochs and read both tell the length of a training; remove one")
+        for name, most in zip(("epochs", "read"), _LONGEST, strict=True):
+            value = getattr(self, name)
+            if value is not None:
+                value = arguments.number(value, name)
+                if not 0 < value <= most:
+                    raise ConfigError(f"{name} is {value:g}; give a number above 0 and at most {most:,}")
+                object.__setattr__(self, name, value)  # the only way to set a field of a frozen dataclass
+
+    def of(self, n_characters: int) -> float:
+        """Return E, the epochs in which a text of some characters is read."""
+        if self.read is not None:
+            return self.read / n_characters
+        return ASSUMED if self.epochs is None else self.epochs
+
+    def size(self, n_characters: int) -> int:
+        """Return V for a text of C characters, rounded, but not more than the trainings had."""
+        return min(round(FACTOR * math.sqrt(n_characters / self.of(n_characters))), MOST)
+
+    def reason(self, n_characters: int) -> str:
+        """Describe how V follows from C and E."""
+        epochs = self.of(n_characters)
+        assumed = " (assumed)" * (self.epochs is None and self.read is None)
+        why = f"{FACTOR} √(C/E) for C = {n_characters:,} characters and E = {epochs:.4g} epochs{assumed}"
+        size = FACTOR * math.sqrt(n_characters / epochs)
+        return why if size <= MOST else f"{why} is {size:,.0f}, but no training had more than {MOST:,} tokens"
+
+    @property
+    def signature(self) -> str:
+        """The length in short, for the signature of a result."""
+        return f"read:{self.read:g}" if self.read is not None else f"epochs:{self.epochs or ASSUMED:g}"
+
+
+def sizes_by_epochs(n_characters: int, epochs: Sequence[float] = SHOWN) -> dict[float, int]:
+    """Return number of epochs → V for a text of C characters.
+
+    >>> sizes_by_epochs(1_000_000)
+    {1: 6700, 3: 3868, 10: 2118, 30: 1223}
+    """
+    return {number: Training(epochs=number).size(n_characters) for number in epochs}
