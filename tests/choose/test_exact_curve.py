@@ -16,8 +16,9 @@ from volt.choose import rules
 from volt.choose.criteria import entropy, f95
 from volt.choose.exact_curve import muv_search
 from volt.choose.learning import learn_enough
-from volt.choose.rules import EXACT, ExactCurve, exact_readings
+from volt.choose.rules import EXACT, TRAINED, ExactCurve, exact_readings
 from volt.choose.search import search
+from volt.choose.training_law import Training
 from volt.count.word_counts import WordCounts
 from volt.learn.bpe import learn_bpe
 from volt.learn.candidates import Candidates
@@ -116,12 +117,13 @@ def test_fed_and_f95_are_what_encoding_the_text_at_each_size_tells(words):
 def test_nothing_beyond_the_pick_moves_it(words, data):
     """Any number of candidates from the pick on gives the same size and reason; with fewer, the pick is at least so."""
     whole = learned(words)
-    readings = exact_readings(exact_curve(whole))
-    for rule in ("balanced", "utility", "median500"):
+    training = Training(epochs=data.draw(st.sampled_from([0.01, 0.1, 1, 5])))
+    readings = exact_readings(exact_curve(whole), training)
+    for rule in ("trained", "balanced", "utility", "median500"):
         size = readings[rule].size
         n_merges = data.draw(st.integers(1, whole.n_merges)) if whole.n_merges else 0
         capped = learned(words, n_merges)
-        found = exact_readings(exact_curve(capped))[rule]
+        found = exact_readings(exact_curve(capped), training)[rule]
         if capped.n_tokens > size:
             assert (found.size, found.why) == (size, readings[rule].why)
         elif capped.n_tokens < size:
@@ -141,7 +143,7 @@ def test_no_size_that_is_asked_for_moves_a_pick(words, data):
     for _ in range(2):
         asked = sorted(data.draw(st.sets(st.sampled_from(sizes), min_size=1)))
         found = search(candidates, sizes=asked)
-        for rule in EXACT:
+        for rule in (TRAINED, *EXACT):
             assert (found.picks[rule].size, found.picks[rule].why) == (whole.picks[rule].size, whole.picks[rule].why)
         assert found.vocabulary.tokens == whole.vocabulary.tokens
         assert found.vocabulary.merges == whole.vocabulary.merges

@@ -61,15 +61,14 @@ def test_one_is_singular() -> None:
 
 
 def test_the_answer_stands_first(result: SearchResult) -> None:
-    """Two lines: size, rule and reason; then support and the range. The table follows, with ten rows at most."""
+    """Two lines: size, rule and reason; then support, the range, and sizes for other lengths. The table follows."""
     first, second = result.answer
     report = " ".join(text_of(result).split())
     assert report.startswith(f"answer {first} how sure {second} warning")
-    assert first.startswith(f"{result.pick.size_text} tokens (balanced): {result.pick.why}")
+    assert first.startswith(f"{result.pick.size_text} tokens (trained): {result.pick.why}")
     low, high = result.range
-    assert f"{result.picks['median500'].size:,} (median500)" in second
-    assert f"{low:,} (" in second
-    assert f"to {high:,} (" in second
+    assert f"about as good: {low:,} to {high:,};" in second
+    assert [f"({epochs})" in second for epochs in (1, 3, 10, 30)] == [True] * 4
 
 
 def test_ten_rows_hold_every_pick_and_all_are_a_word_away(result: SearchResult) -> None:
@@ -121,7 +120,7 @@ def test_all_and_json_have_every_size(run: Run) -> None:
 def test_an_extension_says_why_the_smaller_is_taken() -> None:
     """`balanced` takes `median500`, though `utility` is larger, and says why."""
     old = volt.search(volt.learn_bpe(words_of(3, 100), 60), sizes=[70], select=70).vocabulary
-    result = volt.search(volt.extend_bpe(old, words_of(4, 300), 300))
+    result = volt.search(volt.extend_bpe(old, words_of(4, 300), 300), select="balanced")
     assert result.picks["utility"].size > result.picks["median500"].size == result.pick.size
     assert "leaves utility out" in result.pick.why
 

@@ -10,7 +10,7 @@ from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.choose.rules import AMONG_STEPS, EXACT, Pick, RuleReading, all_picks, parse_rule, rules
+from volt.choose.rules import AMONG_STEPS, EXACT, TRAINED, Pick, RuleReading, all_picks, parse_rule, rules
 from volt.choose.search import search
 from volt.choose.size_steps import SizeStep
 from volt.count.word_counts import WordCounts
@@ -63,7 +63,7 @@ def test_sizes_that_other_rules_pick_move_nothing(entropies, data):
     searched = data.draw(st.lists(st.sampled_from(steps), min_size=1, unique_by=lambda step: step.size))
     sizes = sorted(step.size for step in searched)
     alone = picked([step for step in steps if step.size in sizes])
-    readings = dict.fromkeys(EXACT, RuleReading(steps[0].size, "as read"))
+    readings = dict.fromkeys((TRAINED, *EXACT), RuleReading(steps[0].size, "as read"))
     beside = all_picks(steps, readings, searched=sizes)
     assert list(beside) == list(rules())
     for rule, pick in alone.items():

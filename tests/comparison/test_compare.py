@@ -60,16 +60,16 @@ def both(files) -> Comparison:
 def test_all_systems_stand_side_by_side(both):
     """VOLT under every rule, what was asked for, and the separate vocabularies, each on every text and source."""
     names = [system.name for system in both.systems]
-    assert names[:8] == [f"volt {rule}" for rule in rules()]
-    assert names[8:10] == ["bpe 50", "bpe 90"]
-    assert names[-1] == "volt balanced, separate"
+    assert names[:9] == [f"volt {rule}" for rule in rules()]
+    assert names[9:11] == ["bpe 50", "bpe 90"]
+    assert names[-1] == "volt trained, separate"
     assert {system.family for system in both.systems} >= {"sentencepiece bpe", "sentencepiece unigram", "wordpiece"}
     for system in both.systems:
         assert list(system.by_source) == list(system.heldout_by_source) == ["en", "xx"]
         assert sum(system.shares.values()) == pytest.approx(1)
         assert sum(one.n_pieces for one in system.by_source.values()) == system.training.n_pieces
         assert system.seconds > 0
-    assert both.chosen == "volt balanced"
+    assert both.chosen == "volt trained"
     assert both.systems[0].size == both.search.vocabulary.size
     assert any(problem.startswith("muv-search: ") for problem in both.problems)
 
@@ -194,7 +194,7 @@ def test_what_cannot_be_made_is_reported_and_the_rest_is_made(files, tmp_path, m
     for expected in ("pip install", "bpe:99999", "sizes: this corpus", "fixed:88888", "'el'", "GREEK", "'xx'"):
         assert expected in message
     assert [system.name for system in found.systems][-1] == "bpe 50"
-    assert len(found.systems) == 9
+    assert len(found.systems) == 10
     greek = found.systems[0].heldout_by_source["el"]
     assert greek.unknown_rate == 1
     assert greek.entropy is None

@@ -299,7 +299,7 @@ def checked_training(training: Training | None) -> Training:
     return Training() if training is None else arguments.instance(training, Training, "training", remedy=remedy)
 
 
-def exact_readings(curve: ExactCurve, training: Training, model: LanguageModel | None) -> dict[str, RuleReading]:
+def exact_readings(curve: ExactCurve, training: Training, model: LanguageModel | None = None) -> dict[str, RuleReading]:
     result = {TRAINED: curve.trained(training), **{rule: read(curve) for rule, read in EXACT.items()}}
     return result if model is None else {**result, SCALING: curve.scaling(model)}
 

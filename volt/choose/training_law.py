@@ -40,7 +40,7 @@ class Training:
 
     def __post_init__(self) -> None:
         if self.epochs is not None and self.read is not None:
-            raise ConfigError("epochs and read both tell the length of a training; remove one")
+            raise ConfigError("epochs and read both give the length of a training; remove one")
         for name, most in zip(("epochs", "read"), _LONGEST, strict=True):
             value = getattr(self, name)
             if value is not None:

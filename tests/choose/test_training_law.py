@@ -1,0 +1,116 @@
+"""Laws of the size that a text deserves in a training of some length."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from drawn import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import volt
+from volt import Training, WordCounts, learn_bpe, learn_enough, search
+from volt.choose.training_law import MOST, sizes_by_epochs
+from volt.count.corpus_statistics import text_characters
+from volt.errors import ArgumentError, ConfigError
+
+FEW = settings(deadline=None, max_examples=examples(40))
+texts_, epochs_ = st.integers(1, 10**12), st.floats(1e-3, 1e6)
+WORDS = {f"{a}{b}{c}": 9 for a in "klmnprst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
+
+
+@given(texts_, epochs_)
+@FEW
+def test_the_law(n_characters: int, epochs: float) -> None:
+    """Twice the text read twice as often deserves the same; four times the text twice as many; not more than the limit.
+    What is read and how often it is read are one length."""
+    size = Training(epochs=epochs).size(n_characters)
+    assert Training(epochs=2 * epochs).size(2 * n_characters) == size if 2 * epochs <= 1e6 else True
+    assert abs(Training(epochs=epochs).size(4 * n_characters) - min(2 * size, MOST)) <= 2
+    assert abs(Training(read=epochs * n_characters).size(n_characters) - size) <= 1
+    assert 0 <= size <= MOST
+    assert str(MOST) not in Training(epochs=epochs).reason(n_characters).replace(",", "") or size == MOST
+    by_epochs = sizes_by_epochs(n_characters)
+    assert all(before >= after for before, after in pairwise(by_epochs.values()))
+    assert by_epochs[3] == Training(epochs=3).size(n_characters)
+
+
+@pytest.mark.parametrize(("epochs", "size"), [(1, 670), (4, 335), (100, 67)])
+def test_sizes_of_a_short_text(epochs: int, size: int) -> None:
+    """10,000 characters: the law's constant, and the root of the epochs."""
+    assert Training(epochs=epochs).size(10_000) == size
+
+
+def test_impossible_lengths_are_refused() -> None:
+    """A length that is not a positive, finite number, too great or given twice is named."""
+    for value in (0, -1, math.nan, math.inf, 1e9, 10**400, "3", True):
+        with pytest.raises((ConfigError, ArgumentError), match=r"^epochs is"):
+            Training(epochs=value)  # type: ignore[arg-type]
+    for value in (0, -1, math.nan, math.inf, 1e19, "3"):
+        with pytest.raises((ConfigError, ArgumentError), match=r"^read is"):
+            Training(read=value)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="epochs and read both give"):
+        Training(epochs=1, read=5)
+    assert (Training(epochs=10**6).size(1), Training(read=10**18).size(10)) == (0, 0)
+
+
+@pytest.mark.parametrize(("pretokenizer", "expected"), [("whitespace", 21), ("metaspace", 22), ("bytes", 20)])
+def test_characters_are_those_of_the_text(tmp_path: Path, pretokenizer: str, expected: int) -> None:
+    """Characters are counted whatever words are made of. Words without spaces bring one each; ▁ stands for a space."""
+    (tmp_path / "text").write_text("größer  als 再见\nŁódź 👍\n")
+    counts = volt.count_words(str(tmp_path / "text"), pretokenizer=pretokenizer)
+    assert text_characters(counts) == expected
+
+
+def test_the_pick_follows_the_text_and_its_epochs() -> None:
+    """Each source counts; one that is given twice deserves √2 times as much, unless it is read half as often."""
+    counts = WordCounts.from_pairs(WORDS)
+    one = search(learn_bpe(counts, 200), training=Training(epochs=30))
+    twice = volt.mix({"a": counts, "b": counts})
+    size = one.picks["trained"].size
+    assert size == Training(epochs=30).size(text_characters(counts))
+    assert search(learn_bpe(twice, 200), training=Training(epochs=60)).picks["trained"].size == size
+    more = search(learn_bpe(twice, 200), training=Training(epochs=30)).picks["trained"]
+    assert not more.at_least
+    assert abs(more.size - 2**0.5 * size) <= 1
+    assert one.range[0] < size < one.range[1]
+
+
+def test_few_epochs_learn_further() -> None:
+    """Learning goes on until the length is served; with more epochs than the atoms deserve, the atoms are the pick."""
+    counts = WordCounts.from_pairs(WORDS)
+    few = learn_enough(counts, training=Training(epochs=1e6))
+    assert search(few, training=Training(epochs=1e6)).picks["trained"].size == few.n_atoms
+    assert "fewer than the" in search(few, training=Training(epochs=1e6)).picks["trained"].why
+    assert search(few, training=Training(epochs=1e-3)).picks["trained"].at_least
+
+
+def test_the_length_is_in_the_signature() -> None:
+    """Searches for two lengths differ in their signatures; the assumed length is written there, and said."""
+    candidates = learn_bpe(WORDS, 100)
+    given, read, assumed = (search(candidates, training=one) for one in (Training(2), Training(read=99), None))
+    for result, text in ((given, "|epochs:2|"), (read, "|read:99|"), (assumed, "|epochs:5|")):
+        assert text in result.signature
+        assert ("assumed" in result.picks["trained"].why) == (result is assumed)
+
+
+def test_an_extension_counts_the_tokens_in_use() -> None:
+    """Tokens of the old vocabulary that do not occur in the new text take no place of those that it deserves."""
+    old = search(learn_bpe({"zzyzx": 9, "qqqq": 9, **WORDS}, 150), select=60).vocabulary
+    candidates = volt.extend_bpe(old, WORDS, 200)
+    training = Training(epochs=40)
+    pick = search(candidates, training=training).picks["trained"]
+    deserved = training.size(text_characters(candidates.counts))
+    in_use = [int((candidates.counts_at(size) > 0).sum()) for size in (pick.size - 1, pick.size)]
+    assert in_use[0] < deserved <= in_use[1]
+    assert not pick.at_least
+    assert search(candidates, training=Training(epochs=1e6)).picks["trained"].size == candidates.smallest
+
+
+def test_a_wrong_training_names_the_right_one() -> None:
+    """A number is not a training; the error shows one."""
+    with pytest.raises(ArgumentError, match=r"training=volt\.Training\(epochs=10\)"):
+        search(learn_bpe(WORDS, 9), training=10)  # type: ignore[arg-type]
