@@ -122,10 +122,14 @@ FAMILIES = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Point:
-    """The scores of the sizes of a corpus when training ends at D."""
+    """The scores of the sizes of a corpus when training ends at D or before, by its dev readings.
+
+    planned: D;  read: the characters at the best dev reading of the best size, at most D
+    """
 
     corpus: str
     width: int
+    planned: float
     read: float
     curve: Curve
 
@@ -142,15 +146,24 @@ def points(rows: Sequence[Mapping[str, Any]]) -> list[Point]:
     result = list[Point]()
     for (corpus, width), by_size in by_corpus.items():
         for reading in READS:
-            scores = dict[int, list[float]]()
+            scores, ends = dict[int, list[float]](), dict[int, float]()
             for size, alike in sorted(by_size.items()):
                 usable = [row for row in alike if has_reached(row, reading)]
                 scores[size] = [bits({**row, "operations": row["millions"]}, reading) for row in usable]
+                ends |= {size: best_reading(row, reading) for row in usable}
             scores = {size: found for size, found in scores.items() if found}
             if len(scores) >= 3:
                 found = tuple(np.array(one) for one in scores.values())
-                result.append(Point(corpus, width, reading * 1e6, Curve(corpus, np.array([*scores]), found)))
+                curve = Curve(corpus, np.array([*scores]), found)
+                best = ends[int(curve.sizes[np.argmin(curve.means)])]
+                result.append(Point(corpus, width, reading * 1e6, min(best, reading) * 1e6, curve))
     return result
+
+
+def best_reading(row: Mapping[str, Any], read: float) -> float:
+    """Return the characters at the best dev reading up to D, in millions."""
+    n = sum(one <= 1.02 * read for one in row["millions"])
+    return float(row["millions"][int(np.argmin(row["dev"][:n]))])
 
 
 def has_reached(row: Mapping[str, Any], read: float) -> bool:
@@ -259,6 +272,7 @@ def report() -> None:
         "D ≤ 1 M": lambda point: point.read <= 1e6,
         "2–5 M": lambda point: 2e6 <= point.read <= 5e6,
         "> 5 M": lambda point: point.read > 5e6,
+        "stopped early": lambda point: point.read < 0.9 * point.planned,
         "parts": lambda point: "/" in point.corpus,
         "joined": lambda point: "+" in point.corpus,
         "width 256": lambda point: point.width == 256,

@@ -152,7 +152,7 @@ class SearchResult:
 
     >>> from volt.learn.bpe import learn_bpe
     >>> search(learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9), sizes=[14, 16, 18])
-    <SearchResult: trained picks 13, keeps 13 tokens>
+    <SearchResult: trained picks at least 20, keeps 16 tokens>
     """
 
     best: SizeStep

@@ -1,6 +1,6 @@
 """The length of a training → the vocabulary size that a text deserves.
 
-    V = 6.7 √(C / E)        C: characters of the text;  E: epochs, the characters read in training over C
+    V = 7 √(C / E)        C: characters of the text;  E: epochs, the characters read in training over C
 
 Fitted to trainings of small language models whose dev score was best after E epochs (experiments/evidence/law). A model
 with fewer tokens composes more; one with more tokens sees each too rarely, and learns a small text by heart.
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from volt import arguments
 from volt.errors import ConfigError
 
-FACTOR = 6.7
+FACTOR = 7
 MOST = 32_000  # tokens, the most in the trainings
 ASSUMED = 5.0  # epochs, of a training of unknown length
 NEAR = 1.7  # a size within this factor of the best one costs about 0.5 % of the bits
@@ -32,7 +32,7 @@ class Training:
     Raises ConfigError if both are given, or a value is not positive or too large.
 
     >>> Training(epochs=10).size(1_000_000), Training(read=10_000_000).size(1_000_000), Training().size(1_000_000)
-    (2118, 2118, 2996)
+    (2214, 2214, 3130)
     """
 
     epochs: float | None = None
@@ -50,17 +50,26 @@ class Training:
                 object.__setattr__(self, name, value)  # the only way to set a field of a frozen dataclass
 
     def of(self, n_characters: int) -> float:
-        """Return E, the epochs in which a text of some characters is read."""
+        """Return E, how often the training reads a text.
+
+        n_characters: C, of the text
+        """
         if self.read is not None:
             return self.read / n_characters
         return ASSUMED if self.epochs is None else self.epochs
 
     def size(self, n_characters: int) -> int:
-        """Return V for a text of C characters, rounded, but not more than the trainings had."""
+        """Return V, rounded; at most 32,000, because no training had more tokens.
+
+        n_characters: C, of the text
+        """
         return min(round(FACTOR * math.sqrt(n_characters / self.of(n_characters))), MOST)
 
     def reason(self, n_characters: int) -> str:
-        """Describe how V follows from C and E."""
+        """Describe how V follows from C and E.
+
+        n_characters: C, of the text
+        """
         epochs = self.of(n_characters)
         assumed = " (assumed)" * (self.epochs is None and self.read is None)
         why = f"{FACTOR} √(C/E) for C = {n_characters:,} characters and E = {epochs:.4g} epochs{assumed}"
@@ -77,6 +86,6 @@ def sizes_by_epochs(n_characters: int, epochs: Sequence[float] = SHOWN) -> dict[
     """Return number of epochs → V for a text of C characters.
 
     >>> sizes_by_epochs(1_000_000)
-    {1: 6700, 3: 3868, 10: 2118, 30: 1223}
+    {1: 7000, 3: 4041, 10: 2214, 30: 1278}
     """
     return {number: Training(epochs=number).size(n_characters) for number in epochs}

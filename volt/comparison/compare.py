@@ -94,7 +94,7 @@ def compare(
 
     >>> words = {f"{a}{b}{c}": 5 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
     >>> compare(NamedText("en", words), systems="bpe:30")
-    <Comparison: 9 systems on 1 source of 300 words, volt trained chosen, 73 tokens>
+    <Comparison: 10 systems on 1 source of 300 words, volt trained chosen, 73 tokens>
     """
     work = PhaseLog(arguments.function(report, "report"))
     specs = [parse_spec(text) for text in dict.fromkeys(_listed(systems, "systems"))]
