@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 
 _NEEDED = {
-    "torch": ["volt/ext/torch.py"],
+    "torch": ["volt/ext/torch.py", *(f"volt/trial/{name}.py" for name in ("language_model", "running", "training"))],
     "ray": ["volt/ext/ray.py", "volt/ext/ray_cluster.py"],
     "fsspec": ["volt/files/remote.py", "volt/files/remote_files.py"],
 }

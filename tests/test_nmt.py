@@ -17,7 +17,7 @@ from volt.errors import CandidateError, ConfigError
 torch = pytest.importorskip("torch", reason="the model of experiments/nmt needs torch")
 MODULES = sorted(path.stem for path in (ROOT / "experiments" / "nmt").glob("[a-z]*.py"))
 learner, model, trial = (import_module(f"experiments.nmt.{name}") for name in ("learner", "model", "trial"))
-Shape = import_module("experiments.lm.model").Shape
+Shape = import_module("volt.trial.language_model").Shape
 TINY = learner.Recipe("de", "en", vocabulary="40", width=16, inner=16, heads=2, layers=1, lr=0.02, warmup=20)
 EOS = 2
 PAIRS = [

@@ -36,6 +36,7 @@ from volt_cli.shrink import shrink
 from volt_cli.signals_and_stdio import Ended, ended_by_signals, prepare_standard_files
 from volt_cli.stream.commands import app as stream
 from volt_cli.translate_input_output import translate_input, translate_output
+from volt_cli.trial import trial
 from volt_cli.warmup import warmup
 
 LIBRARIES = ("numba", "llvmlite", "numpy", "scipy", "polars")
@@ -70,9 +71,9 @@ def _processor(table: Path = Path("/proc/cpuinfo")) -> str:
 
 app = group("volt", "Find the subword vocabulary that a corpus deserves, and apply it.", add_completion=True)
 COMMANDS: dict[str, Callable[..., None]] = {
-    "search": search, "encode": encode, "binarize": binarize, "decode": decode, "inspect": inspect, "export": export,
-    "import": import_, "compare": compare, "shrink": shrink, "shard": shard, "translate-input": translate_input,
-    "translate-output": translate_output, "demo": demo, "warmup": warmup,
+    "search": search, "trial": trial, "encode": encode, "binarize": binarize, "decode": decode, "inspect": inspect,
+    "export": export, "import": import_, "compare": compare, "shrink": shrink, "shard": shard,
+    "translate-input": translate_input, "translate-output": translate_output, "demo": demo, "warmup": warmup,
 }  # fmt: skip
 for name, function in COMMANDS.items():
     add(app, name, function)

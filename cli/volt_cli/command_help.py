@@ -20,6 +20,10 @@ EXAMPLES = {
         "volt search corpus.txt --sizes 500:4000:500 -o corpus.volt",
         "zcat corpus.txt.gz | volt search - --select fixed:1000 --json -o small.volt > small.json",
     ),
+    "trial": (
+        "volt trial corpus.txt --hours 0.5 --epochs 10",
+        "volt trial corpus.txt --hours 2 --read 500M -o trial --json > trial.json",
+    ),
     "shrink": (
         "volt shrink corpus.volt --to 400 --on corpus.txt -o less.volt --map less.npy",
         "volt shrink corpus.volt --to 400 --on corpus.txt --closed -o - | gzip > less.volt.gz",

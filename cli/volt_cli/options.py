@@ -274,8 +274,8 @@ class SizeOptions:
 
 
 @dataclass(frozen=True)
-class TrainingOptions:
-    PANEL = "Training and model"
+class LengthOptions:
+    PANEL = "Training"
 
     epochs: Annotated[
         float | None, option("E", "How often a training reads the corpus; default: 5.", show_default=False)
@@ -284,14 +284,20 @@ class TrainingOptions:
         float | None,
         option("N", "Instead: characters that a training reads, such as 500M or 2e9.", parser=parse_characters),
     ] = None
-    model_params: Annotated[float | None, option("N", "Parameters except the embedding's, such as 1.2e9.")] = None
-    model_width: Annotated[int | None, option("N", "Width d of the model, such as 2048.")] = None
 
     def length(self) -> Training:
         """Return the length of the training. Raises ConfigError if it is not positive, or given twice."""
         from volt.choose.training_law import Training
 
         return Training(self.epochs, self.read)
+
+
+@dataclass(frozen=True)
+class TrainingOptions(LengthOptions):
+    PANEL = "Training and model"
+
+    model_params: Annotated[float | None, option("N", "Parameters except the embedding's, such as 1.2e9.")] = None
+    model_width: Annotated[int | None, option("N", "Width d of the model, such as 2048.")] = None
 
     def model(self, rule: str) -> LanguageModel | None:
         """Return the language model, if any. Raises ConfigError if it is incomplete, or if `rule` needs one."""

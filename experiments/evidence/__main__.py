@@ -27,10 +27,11 @@ from typing import Any
 from experiments.evidence import picks
 from experiments.evidence.curves import MEASURES, curves
 from experiments.evidence.grid import KINDS, LONGER, OPTIONS, Corpus, Trial, grid, named
-from experiments.evidence.results import Results, read
+from experiments.evidence.results import check, read
 from experiments.evidence.running import Runner
 from volt.errors import ConfigError, VoltError
 from volt.files.atomic import make_folder, write_atomic
+from volt.trial.results import Results
 
 FOLDER = Path(__file__).parent
 PICTURES = ("text", "translation")  # the measures to draw
@@ -54,7 +55,7 @@ def run(given: argparse.Namespace) -> int:
     names = {kind: named(kind, given.corpora) for kind in given.kinds}
     kinds = [kind for kind in names if names[kind]]
     with ExitStack() as stack:
-        results = {kind: stack.enter_context(Results.open(given.out / f"{kind}.jsonl")) for kind in kinds}
+        results = {kind: stack.enter_context(Results.open(given.out / f"{kind}.jsonl", check)) for kind in kinds}
         known = {name: Corpus.of(name, given.data, given.work) for kind in kinds for name in names[kind]}
         most = {name: one.most for name, one in known.items()}
         trials = list(

@@ -1,4 +1,4 @@
-"""Results of trials → curves: the score of each size on each corpus, by one measure.
+"""Results of trials → curves (volt/trial/results.py): the score of each size on each corpus, by one measure.
 
 A measure names the score to read, the unit of a loss, and whether more is better. A language model's test score is read
 at the reading with the best dev score: among all readings (the same text for every size), or among the readings within
@@ -16,45 +16,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Row = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """The scores of the sizes of a corpus; less is better. sizes: (n,) ascending;  scores: of each seed, by size."""
-
-    corpus: str
-    sizes: NDArray[np.int64]
-    scores: tuple[Floats, ...]
-
-    @property
-    def means(self) -> Floats:
-        return np.array([float(one.mean()) for one in self.scores])
-
-    @property
-    def best(self) -> float:
-        return float(self.means.min())
-
-    def at(self, size: int) -> float:
-        """Interpolate the score of any size over log size; a size beyond the tried ones scores as the last one."""
-        return float(np.interp(np.log(size), np.log(self.sizes), self.means))
-
-    def reaches(self, size: int) -> bool:
-        """Check that a size is at most a factor of two beyond the tried sizes."""
-        return bool(self.sizes[0] <= 2 * size and size <= 2 * self.sizes[-1])
-
-    def smooth(self) -> int:
-        """Return the best size of a parabola over log size, fitted through all scores."""
-        places = np.repeat(np.log(self.sizes), [len(one) for one in self.scores])
-        fit = np.polynomial.Polynomial.fit(places, np.concatenate(self.scores), min(2, len(self.sizes) - 1))
-        inner = np.linspace(places.min(), places.max(), 1001)
-        return round(float(np.exp(inner[np.argmin(fit(inner))])))
+from volt.trial.results import Curve, Row, score
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +40,7 @@ class Measure:
 
 
 def bits(row: Row, most: float) -> float:
-    """Return the test's bits per character at the reading with the best dev score within some operations.
-
-    Between two readings, both scores are interpolated over log operations.
-
-    >>> row = {"operations": [1.0, 4.0], "dev": [3.0, 2.0], "test": [3.1, 2.1]}
-    >>> bits(row, np.inf), round(bits(row, 2.0), 6)
-    (2.1, 2.6)
-    """
-    places, dev, test = (np.array(row[name], float) for name in ("operations", "dev", "test"))
-    if most < places[-1]:
-        n = int(np.searchsorted(places, most, side="right"))
-        last = [float(np.interp(np.log(most), np.log(places), one)) for one in (dev, test)]
-        dev, test = np.append(dev[:n], last[0]), np.append(test[:n], last[1])
-    return float(test[np.argmin(dev)])
+    return score(row, most, along="operations")
 
 
 MEASURES = {

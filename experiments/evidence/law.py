@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import volt
-from experiments.evidence.curves import Curve, bits
 from experiments.evidence.results import read
 from experiments.lm import data as lm_data
+from volt.trial.results import Curve, score
 
 HOME = Path(__file__).parent
 FOLDER = HOME / "law"
@@ -149,7 +149,7 @@ def points(rows: Sequence[Mapping[str, Any]]) -> list[Point]:
             scores, ends = dict[int, list[float]](), dict[int, float]()
             for size, alike in sorted(by_size.items()):
                 usable = [row for row in alike if has_reached(row, reading)]
-                scores[size] = [bits({**row, "operations": row["millions"]}, reading) for row in usable]
+                scores[size] = [score(row, reading) for row in usable]
                 ends |= {size: best_reading(row, reading) for row in usable}
             scores = {size: found for size, found in scores.items() if found}
             if len(scores) >= 3:

@@ -14,11 +14,11 @@ from typing import Any
 import volt
 from experiments.evidence.grid import DIRECTIONS
 from experiments.lm import data as lm_data
-from experiments.lm.model import LanguageModel
-from experiments.lm.train import Recipe
 from experiments.nmt.learner import file_of
 from experiments.nmt.trial import fingerprint
 from volt.errors import ConfigError
+from volt.trial.running import trained_model
+from volt.trial.training import Recipe
 
 RULES = ("balanced", "utility", "median500", "knee", "f95", "muv", "renyi")
 FIXED = (4_000, 8_000, 32_000)
@@ -34,15 +34,9 @@ def picks_of(texts: Sequence[Path], model: volt.LanguageModel | None = None) -> 
     return {rule: found[rule].size for rule in named} | {f"always {size:,}": min(size, most) for size in FIXED}
 
 
-def judged() -> volt.LanguageModel:
-    shape = Recipe().shape(n_ids=1)
-    n_weights = sum(one.numel() for one in LanguageModel(shape).parameters()) - shape.width
-    return volt.LanguageModel(n_weights, shape.width)
-
-
 def all_picks(data: Path, work: Path) -> dict[str, dict[str, Any]]:
     """Return corpus or direction → the fingerprint of its texts, and rule → size."""
-    model, found = judged(), dict[str, dict[str, Any]]()
+    model, found = trained_model(Recipe()), dict[str, dict[str, Any]]()
     for name in lm_data.CORPORA:
         texts = lm_data.prepared(data, name, work)
         found[name] = {"text": texts.fingerprint, "picks": picks_of([texts.path("train")], model)}

@@ -14,8 +14,9 @@ from typing import Any
 
 import altair as alt
 
-from experiments.evidence.curves import Curve, Measure
+from experiments.evidence.curves import Measure
 from volt.comparison.page.charts import COLORS, CONFIG
+from volt.trial.results import Curve
 
 _WIDTH, _HEIGHT, _COLUMNS = 170, 120, 5
 _RULES = ("balanced", "knee")

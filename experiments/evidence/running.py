@@ -7,35 +7,26 @@ leaves no result, and the next call runs it again.
 
 from __future__ import annotations
 
-import ctypes
 import json
-import os
 import platform
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from experiments.evidence.grid import Trial
-from experiments.evidence.results import Results
-
-_ENDS_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+from volt.trial.results import Results
+from volt.trial.running import Processes, run_each
 
 
 class Runner:
     """Runs trials in processes, which end when it does. note: reports a line;  nice: of the processes."""
 
     def __init__(self, data: Path, work: Path, *, device: str, note: Callable[[str], object], nice: int = 10) -> None:
-        self.data, self.work, self.device, self.note, self.nice = data, work, device, note, nice
+        self.data, self.work, self.device, self.note = data, work, device, note
         self.n_failed = 0
-        self._processes, self._lock, self._is_over = set[subprocess.Popen[str]](), Lock(), False
+        self._processes = Processes(nice)
 
     def run(
         self, trials: Sequence[Trial], keys: Mapping[Trial, str], results: Mapping[str, Results], *, until: float,
@@ -45,70 +36,46 @@ class Runner:
 
         keys: of the trials;  results: by kind;  until: the time.monotonic() at which the last trial should have ended
         """
-        waiting = [one for one in trials if keys[one] not in results[one.kind]]
-        running, n_new, n_late = dict[Future[dict[str, Any] | None], Trial](), 0, 0
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.siginterrupt(signal.SIGINT, True)  # libraries may have asked for waits to continue
-        with ThreadPoolExecutor(jobs) as pool:
-            try:
-                while waiting or running:
-                    while waiting and len(running) < jobs:
-                        trial = waiting.pop(0)
-                        if time.monotonic() + expected(trial, keys[trial], results[trial.kind].rows) < until:
-                            running[pool.submit(self._one, trial, keys[trial])] = trial
-                        else:
-                            n_late += 1
-                    for future in wait(running, return_when=FIRST_COMPLETED).done:
-                        trial, result = running.pop(future), future.result()
-                        self.n_failed += result is None
-                        if result is not None:
-                            labels = {name: getattr(trial, name) for name in ("kind", "corpus", "size", "seed")}
-                            row = {"key": keys[trial], **labels, **result, "device": self.device, **versions()}
-                            results[trial.kind].add(row)
-                            n_new += 1
-            finally:
-                with self._lock:
-                    self._is_over = True
-                    for process in self._processes:
-                        process.terminate()
+        waiting, late, n_new = [one for one in trials if keys[one] not in results[one.kind]], list[Trial](), 0
+
+        def upcoming(_: object) -> Iterator[Trial]:
+            while waiting:
+                trial = waiting.pop(0)
+                if time.monotonic() + expected(trial, keys[trial], results[trial.kind].rows) < until:
+                    yield trial
+                else:
+                    late.append(trial)
+
+        def done(trial: Trial, result: dict[str, Any] | None) -> None:
+            nonlocal n_new
+            self.n_failed += result is None
+            if result is not None:
+                labels = {name: getattr(trial, name) for name in ("kind", "corpus", "size", "seed")}
+                row = {"key": keys[trial], **labels, **result, "device": self.device, **versions()}
+                results[trial.kind].add(row)
+                n_new += 1
+
+        run_each(upcoming, lambda trial: self._one(trial, keys[trial]), done, jobs=jobs, processes=self._processes)
         failed = f"; {self.n_failed} failed" if self.n_failed else ""
-        late = f"; {n_late} would end too late: give more hours" if n_late else ""
-        return f"{n_new} new results{failed}{late}"
+        too_late = f"; {len(late)} would end too late: give more hours" if late else ""
+        return f"{n_new} new results{failed}{too_late}"
 
     def _one(self, trial: Trial, key: str) -> dict[str, Any] | None:
         name = f"{trial.kind} {trial.corpus} {trial.size:,} seed {trial.seed}"
-        with self._lock:
-            if self._is_over:
-                return None
-            process = subprocess.Popen(
-                trial.command(self.data, self.work, device=self.device), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                text=True, preexec_fn=partial(_be_subordinate, self.nice),
-            )  # fmt: skip
-            self._processes.add(process)
-        self.note(f"{name}: started")
-        output, errors = process.communicate()
-        with self._lock:
-            self._processes.discard(process)
-        if process.returncode:
-            if not self._is_over:
-                last = (errors.strip().splitlines() or ["it wrote nothing"])[-1]
-                self.note(f"{name}: ended with {process.returncode}: {last}")
+        if not self._processes.is_over:
+            self.note(f"{name}: started")
+        ended = self._processes.run(trial.command(self.data, self.work, device=self.device))
+        if ended.status:
+            if not self._processes.is_over:
+                self.note(f"{name}: ended with {ended.status}: {ended.error}")
             return None
-        result: dict[str, Any] = json.loads(output)
+        result: dict[str, Any] = json.loads(ended.line)
         if f"text:{result.pop('text')}" not in key.split("|"):
             self.note(f"{name}: its texts changed during the run; no result")
             return None
         scores = ", ".join(f"{score} {result[score]:.2f}" for score in ("BLEU", "chrF2") if score in result)
         self.note(f"{name}: {result['seconds']:.0f} s, dev {min(result['dev']):.4f} {scores}")
         return result
-
-
-def _be_subordinate(nice: int) -> None:
-    """Lower the priority, leave Ctrl-C to the runner, and end when the runner ends (on Linux)."""
-    os.nice(nice)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_ENDS_WITH_PARENT, signal.SIGTERM)
 
 
 def expected(trial: Trial, key: str, rows: Sequence[Mapping[str, Any]]) -> float:

@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from experiments.evidence.curves import MEASURES, Curve, Measure, curves
+from experiments.evidence.curves import MEASURES, Measure, curves
 from volt.display import counted
+from volt.trial.results import Curve
 
 FLOOR = "smooth fit"
 _DRAWS, _SEED = 10_000, 1

@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import volt
-from experiments.lm.model import Shape
 from experiments.nmt.model import Transformer
 from volt.batches import ByTokens, SampleFormat, Steps, to_torch
 from volt.errors import ConfigError
 from volt.stream import Source, Stream
+from volt.trial.language_model import Shape
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from experiments.lm.model import Shape, initialise, rotated, rotations
+from volt.trial.language_model import Shape, initialise, rotated, rotations
 
 
 class Attention(nn.Module):

@@ -17,10 +17,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
-import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from volt.errors import missing
+
+try:
+    import torch
+    from torch import Tensor, nn
+    from torch.nn import functional as F
+except ImportError:
+    raise missing("torch", extra="torch") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,8 @@ class LanguageModel(nn.Module):
         x = self.dropout(self.table(ids) * math.sqrt(self.shape.width))
         for layer in self.layers:
             x = layer(x, turns)
-        return self.norm(x)[mask] @ self.table.weight.T
+        scores: Tensor = self.norm(x)[mask] @ self.table.weight.T
+        return scores
 
 
 class Layer(nn.Module):
@@ -74,12 +81,13 @@ class Layer(nn.Module):
     def forward(self, x: Tensor, turns: Tensor) -> Tensor:
         heads = self.seen(self.seen_norm(x)).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         query, key, value = rotated(heads[0], turns), rotated(heads[1], turns), heads[2]
-        found = F.scaled_dot_product_attention(query, key, value, is_causal=True)
-        x = x + self.dropout(self.out(found.transpose(1, 2).flatten(2)))
-        return x + self.dropout(self.inner(self.inner_norm(x)))
+        attended = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.dropout(self.out(attended.transpose(1, 2).flatten(2)))
+        result: Tensor = x + self.dropout(self.inner(self.inner_norm(x)))
+        return result
 
 
-def initialise(model: nn.Module) -> None:
+def initialise(model: Any) -> None:
     for weight in (one for one in model.parameters() if one.dim() > 1):
         nn.init.xavier_uniform_(weight)
     nn.init.normal_(model.table.weight, std=model.shape.width**-0.5)

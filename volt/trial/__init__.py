@@ -1,0 +1,18 @@
+"""Trials: train small language models on a text with vocabularies of several sizes, to find the best size.
+
+    text → train, dev, test → trainings of several sizes → bits per character by size → the best size
+
+Needs PyTorch: `pip install 'volt-vocab[torch]'`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from volt.lazy import lazy
+
+if TYPE_CHECKING:
+    from volt.trial.report import TrialResult as TrialResult
+    from volt.trial.running import run as run
+
+__getattr__, __dir__, __all__ = lazy(__name__, {"report": ("TrialResult",), "running": ("run",)})

@@ -1,0 +1,74 @@
+"""The scores so far → the trainings to run next, the most informative first.
+
+The sizes that may be tried are factors of √2 apart. The schedule begins with a size, its half and its double; extends
+them while the best size is at an edge; tries the sizes next to the best one; and repeats the best and its neighbours
+with a second seed.
+
+>>> sizes = Sizes.around(2000, low=100, high=3000)
+>>> sizes.values
+(250, 354, 500, 707, 1000, 1414, 2000, 2828, 3000)
+>>> wanted({}, sizes)[:3], wanted({(2000, 1): 1.5, (1000, 1): 1.6, (3000, 1): 1.7}, sizes)[:2]
+([(2000, 1), (1000, 1), (3000, 1)], [(1414, 1), (2828, 1)])
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+WIDEST = 3  # doublings from the first size
+MARGIN = 1.03  # times the best bits per character: a training with more is clearly worse
+SEEDS = 2  # of the best size and of its neighbours
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The sizes that may be tried. values: ascending;  first: the index of the size to begin with"""
+
+    values: tuple[int, ...]
+    first: int
+
+    @classmethod
+    def around(cls, size: int, *, low: int, high: int) -> Sizes:
+        """Return sizes from an eighth of a size to eight times the size, within limits."""
+        start, halves = min(max(size, low), high), range(-2 * WIDEST, 2 * WIDEST + 1)
+        values = sorted({min(max(round(start * 2 ** (n / 2)), low), high) for n in halves})
+        return cls(tuple(values), values.index(start))
+
+
+def wanted(scores: Mapping[tuple[int, int], float], sizes: Sizes) -> list[tuple[int, int]]:
+    """Return the sizes and seeds that have no score yet, in the order in which to train; at the end, none.
+
+    scores: (size, seed) → bits per character; seeds are counted from 1
+    """
+    by_place = defaultdict[int, list[float]](list)
+    for (size, _), bits in scores.items():
+        by_place[sizes.values.index(size)].append(bits)
+    first, last = sizes.first, len(sizes.values) - 1
+    best = min(by_place, key=lambda place: fmean(by_place[place]), default=first)
+    places = [first, first - 2, first + 2]
+    places += [best - 2] * (best == min(by_place, default=first)) + [best + 2] * (best == max(by_place, default=first))
+    near = [best, best - 1, best + 1]
+    order = [(place, 1) for place in [*places, *near]]
+    order += [(place, seed) for seed in range(2, SEEDS + 1) for place in near]
+    each = dict.fromkeys((sizes.values[min(max(place, 0), last)], seed) for place, seed in order)
+    return [one for one in each if one not in scores]
+
+
+def is_hopeless(size: int, dev: Sequence[float], others: Mapping[int, Sequence[float]], n_readings: int) -> bool:
+    """Check whether a training is clearly worse than the best one after as many characters, and not next to it.
+
+    dev: its bits per character at each reading so far;  others: size → the same of the other trainings
+    Half of the readings must be done: before, large vocabularies lag behind.
+
+    >>> is_hopeless(8000, [3.0, 2.7], {2000: [2.9, 2.6], 1000: [3.0, 2.8]}, 4)
+    True
+    """
+    n = len(dev)
+    if 2 * n < n_readings or not others:
+        return False
+    best = min(others, key=lambda other: min(others[other][:n]))
+    is_near = max(size, best) <= 2.01 * min(size, best)
+    return not is_near and min(dev) > MARGIN * min(others[best][:n])

@@ -1,0 +1,114 @@
+"""A corpus → three texts of one kind: to train on, to choose by (dev) and to test on, a segment on each line.
+
+A segment is consecutive lines, joined by spaces, of 400 characters or more. Of every twenty segments the eighth is for
+dev and the eighteenth for the test.
+
+>>> [len(segment) for segment in segments(["a" * 150] * 5)]
+[452, 301]
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from volt.errors import CorpusError
+from volt.files.atomic import make_folder, write_atomic
+from volt.files.blocks import read_blocks
+
+SPLITS = ("train", "dev", "test")
+MOST_READ = 400  # segments of dev and of the test, which each training reads ten times
+LEAST = 10_000  # characters of a corpus
+_LENGTH = 400  # characters of a segment
+_OF_TWENTY = {7: "dev", 17: "test"}
+_BLOCK = 1 << 20  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The three texts in a folder. characters, n_bytes: of each, with line ends;  fingerprint: of all three."""
+
+    folder: Path
+    characters: dict[str, int]
+    n_bytes: dict[str, int]
+    fingerprint: str
+
+    @classmethod
+    def read(cls, folder: Path) -> Texts:
+        return cls.of(folder, {split: (folder / f"{split}.txt").read_bytes() for split in SPLITS})
+
+    @classmethod
+    def of(cls, folder: Path, encoded: Mapping[str, bytes]) -> Texts:
+        """Describe texts that a folder contains. encoded: in the order of SPLITS"""
+        characters = {split: len(text.decode()) for split, text in encoded.items()}
+        return cls(folder, characters, {split: len(text) for split, text in encoded.items()}, fingerprint(encoded))
+
+    def path(self, split: str) -> Path:
+        return self.folder / f"{split}.txt"
+
+
+def segments(lines: Iterable[str]) -> Iterator[str]:
+    """Join lines until they have 400 characters; white space becomes one space."""
+    joined, n = list[str](), 0
+    for line in lines:
+        if words := " ".join(line.split()):
+            joined.append(words)
+            n += len(words)
+        if n >= _LENGTH:
+            yield " ".join(joined)
+            joined, n = [], 0
+    if joined:
+        yield " ".join(joined)
+
+
+def split_of(number: int) -> str:
+    """Return the text to which a segment belongs. number: of the segment, from 0
+
+    >>> [split_of(number) for number in (6, 7, 17, 27)]
+    ['train', 'dev', 'test', 'dev']
+    """
+    return _OF_TWENTY.get(number % 20, "train")
+
+
+def read_texts(paths: Iterable[str]) -> dict[str, bytes]:
+    """Read the files of a corpus, and return its three texts. Raises CorpusError if it is too small."""
+    lines = (line for path in paths for block in read_blocks(path, block_size=_BLOCK) for line in _lines(block.data))
+    by_split: dict[str, list[str]] = {split: [] for split in SPLITS}
+    for number, segment in enumerate(segments(lines)):
+        by_split[split_of(number)].append(segment)
+    n, n_segments = sum(len(one) for rows in by_split.values() for one in rows), sum(map(len, by_split.values()))
+    if n < LEAST:
+        raise CorpusError(f"the text has {n:,} characters; trainings need {LEAST:,} or more. Give more text")
+    if not by_split["test"]:
+        raise CorpusError(
+            f"the text has {n_segments:,} segments, because its lines are long; trainings need {max(_OF_TWENTY) + 1}. "
+            "Break its lines"
+        )
+    for split in SPLITS[1:]:
+        by_split[split] = by_split[split][:: -(-len(by_split[split]) // MOST_READ)]
+    return encode(by_split)
+
+
+def _lines(data: bytes) -> list[str]:
+    return data.decode().split("\n")
+
+
+def encode(by_split: Mapping[str, Sequence[str]]) -> dict[str, bytes]:
+    return {split: "".join(f"{segment}\n" for segment in rows).encode() for split, rows in by_split.items()}
+
+
+def fingerprint(encoded: Mapping[str, bytes]) -> str:
+    return hashlib.sha256(b"\0".join(encoded.values())).hexdigest()[:12]
+
+
+def write_texts(encoded: Mapping[str, bytes], folder: Path) -> Texts:
+    """Write the texts that a folder lacks."""
+    make_folder(folder)
+    for split, text in encoded.items():
+        path = folder / f"{split}.txt"
+        if not path.exists() or path.read_bytes() != text:
+            with write_atomic(path) as file:
+                file.write(text)
+    return Texts.of(folder, encoded)

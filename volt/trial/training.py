@@ -1,0 +1,229 @@
+"""Train a small language model with a vocabulary of some size; measure bits per character of unseen text.
+
+    train.txt → candidates → vocabulary of that size            (volt)
+    train.txt → Stream → samples → batches → Steps → arrays     (volt.batches)
+    arrays → causal Transformer → loss → bits of dev and test   (this module, language_model.py)
+
+Every batch is 4 segments of similar length, and every training reads equally many characters, so all sizes have the
+same updates and characters. The learning rate rises and then stays constant; the running mean of the weights is read
+ten times, so one run answers for shorter trainings, too. A run ends when dev has not improved for `patience` readings.
+
+bits per character = Σ −log₂ p(id) / characters, with the ends of segments, which are ids (EOS) and characters (\\n).
+
+`python -m volt.trial.training JSON`, with the arguments of `results_so_far`, prints a line of JSON for each reading.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from volt.arguments import shortened
+from volt.batches.batching_rules import ByTokens
+from volt.batches.collation import to_torch
+from volt.batches.samples import SampleFormat
+from volt.batches.steps import Steps
+from volt.choose.search import search
+from volt.count.corpus import count_words
+from volt.errors import ConfigError, VoltError, missing
+from volt.learn.bpe import learn_bpe
+from volt.stream import Source, Stream
+from volt.trial.language_model import LanguageModel, Shape, operations
+from volt.trial.texts import Texts
+from volt.vocabulary import Vocabulary
+
+try:
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+    from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+except ImportError:
+    raise missing("torch", extra="torch") from None
+
+_ANY = 1 << 20  # tokens of a batch: its rows decide
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """The options of a training, except the corpus, the vocabulary and the seed.
+
+    characters: to learn from, about;  rows: segments of a batch;  width … dropout: of the model;  lr, warmup: the
+    learning rate, and the updates until it is reached;  clip: the greatest norm of a gradient;  average: decay of the
+    running mean of the weights;  readings: of dev and test;  patience: readings without a better dev score before the
+    end;  products: bfloat16 or float32
+    """
+
+    characters: int = 5_000_000
+    rows: int = 4
+    width: int = 128
+    inner: int = 512
+    heads: int = 4
+    layers: int = 2
+    dropout: float = 0.1
+    lr: float = 3e-3
+    warmup: int = 100
+    clip: float = 1.0
+    average: float = 0.99
+    readings: int = 10
+    patience: int = 3
+    products: str = "bfloat16"
+
+    def shape(self, n_ids: int) -> Shape:
+        return Shape(n_ids, self.width, self.inner, self.heads, self.layers, self.dropout)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A reading. characters: learned from, in millions;  operations: of learning;  dev, test: bits per character."""
+
+    characters: float
+    operations: float
+    dev: float
+    test: float
+
+
+class Judge:
+    """A training and its readings."""
+
+    def __init__(self, texts: Texts, vocabulary: Vocabulary, recipe: Recipe, *, seed: int, device: str) -> None:
+        torch.manual_seed(seed)
+        self.texts, self.vocabulary, self.recipe, self.seed = texts, vocabulary, recipe, seed
+        self.device = torch.device(device)
+        self.model = LanguageModel(recipe.shape(len(vocabulary))).to(self.device)
+        self.mean = AveragedModel(self.model, multi_avg_fn=get_ema_multi_avg_fn(recipe.average))
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.01)
+        self.tokens, self.updates, self.segments, self.operations = 0, 0, 0, 0.0
+        self.learning_seconds = self.reading_seconds = 0.0
+
+    def readings(self) -> Iterator[Reading]:
+        """Learn, and yield readings until the end. Raises ConfigError if the weights diverge."""
+        n_segments, n_characters = self.texts.path("train").read_bytes().count(b"\n"), self.texts.characters["train"]
+        of_segment = n_characters / n_segments
+        last = max(round(self.recipe.characters / of_segment / self.recipe.rows), self.recipe.readings)
+        at = {round(last * n / self.recipe.readings) for n in range(1, self.recipe.readings + 1)}
+        best, since, clock = math.inf, 0, time.perf_counter()
+        with self.steps("train") as steps:
+            for arrays in steps:
+                self.learn(arrays)
+                if self.updates not in at:
+                    continue
+                clock = self.count("learning_seconds", clock)
+                dev, test = (self.bits(split) for split in ("dev", "test"))
+                clock = self.count("reading_seconds", clock)
+                if not math.isfinite(dev + test):
+                    raise ConfigError(f"update {self.updates:,}: {dev} bits per character; give a lower --lr")
+                yield Reading(self.segments * of_segment / 1e6, self.operations, dev, test)
+                best, since = (dev, 0) if dev < best else (best, since + 1)
+                if since == self.recipe.patience or self.updates == last:
+                    return
+
+    def count(self, name: str, clock: float) -> float:
+        """Add the seconds since `clock` to a total, and return the time."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        now = time.perf_counter()
+        setattr(self, name, getattr(self, name) + now - clock)
+        return now
+
+    def steps(self, split: str) -> Steps:
+        """Return the batches of a text: endless and shuffled for training, once and in order for reading."""
+        learns = split == "train"
+        how: dict[str, Any] = {"epochs": None, "shuffle": "lines"} if learns else {"epochs": 1, "shuffle": "none"}
+        source = Source(split, (str(self.texts.path(split)),), **how)
+        return Steps(
+            Stream([source], seed=self.seed), SampleFormat({"text": self.vocabulary}),
+            ByTokens(max_tokens=_ANY, max_sentences=self.recipe.rows, shuffle=learns), window="epoch",
+        )  # fmt: skip
+
+    def learn(self, arrays: dict[str, Any]) -> None:
+        self.updates += 1
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.recipe.lr * min(1.0, self.updates / self.recipe.warmup)
+        self.model.train()
+        loss, n_tokens, n_columns = self._nats(self.model, arrays)
+        self.optimizer.zero_grad()
+        (loss / n_tokens).backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
+        self.optimizer.step()
+        self.mean.update_parameters(self.model)
+        self.tokens += n_tokens
+        self.segments += int(arrays["nsentences"])
+        self.operations += operations(self.model.shape, n_tokens, n_columns)
+
+    @torch.inference_mode()
+    def bits(self, split: str) -> float:
+        self.mean.eval()
+        with self.steps(split) as steps:
+            nats = sum(self._nats(self.mean, arrays)[0].item() for arrays in steps)
+        return nats / math.log(2) / self.texts.characters[split]
+
+    def _nats(self, model: nn.Module, arrays: dict[str, Any]) -> tuple[torch.Tensor, int, int]:
+        batch = to_torch(arrays)
+        ids, mask = batch["net_input"]["src_tokens"].to(self.device), batch["tgt_mask"].to(self.device)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.recipe.products == "bfloat16"):
+            scores = model(ids, mask)
+        loss = F.cross_entropy(scores.float(), batch["target"].to(self.device)[mask], reduction="sum")
+        return loss, int(arrays["ntokens"]), ids.shape[1]
+
+
+def vocabulary_of(texts: Texts, size: int) -> Vocabulary:
+    """Return the vocabulary of a size. Raises CandidateError if the text has fewer pieces."""
+    candidates = learn_bpe(count_words([str(texts.path("train"))]), size)
+    return search(candidates, sizes=[size], select=size).vocabulary
+
+
+def results_so_far(
+    texts: Texts, *, size: int, seed: int, recipe: Recipe, device: str = "cpu"
+) -> Iterator[dict[str, Any]]:
+    """Train, and yield the result after each reading, as JSON data; the last one is the whole training's.
+
+    millions: characters read until each reading, in millions;  dev, test: bits per character at each reading
+    """
+    began, readings = time.perf_counter(), list[Reading]()
+    judge = Judge(texts, vocabulary_of(texts, size), recipe, seed=seed, device=device)
+    for reading in judge.readings():
+        readings.append(reading)
+        seconds = time.perf_counter() - began
+        yield {
+            "text": texts.fingerprint, "ids": len(judge.vocabulary),
+            "parameters": sum(one.numel() for one in judge.model.parameters()),
+            "text_characters": texts.characters, "text_bytes": texts.n_bytes, "updates": judge.updates,
+            "tokens": judge.tokens,
+            "millions": [round(one.characters, 4) for one in readings],
+            "operations": [one.operations for one in readings],
+            "dev": [round(one.dev, 5) for one in readings], "test": [round(one.test, 5) for one in readings],
+            "seconds": round(seconds, 3), "learning_seconds": round(judge.learning_seconds, 3),
+            "reading_seconds": round(judge.reading_seconds, 3), "tokens_per_second": round(judge.tokens / seconds),
+        }  # fmt: skip
+
+
+def usable_device(name: str) -> str:
+    """Return the device that a name such as "auto" stands for. Raises ConfigError if PyTorch cannot use it."""
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.zeros(1, device=name)
+    except (RuntimeError, AssertionError, TypeError):
+        raise ConfigError(f"device {shortened(repr(name))} cannot be used; choose auto, cpu or cuda") from None
+    return name
+
+
+def main() -> None:
+    options = json.loads(sys.argv[1])
+    torch.set_num_threads(1)
+    texts, recipe = Texts.read(Path(options.pop("folder"))), Recipe(**options.pop("recipe"))
+    try:
+        for result in results_so_far(texts, recipe=recipe, **options):
+            print(json.dumps(result), flush=True)  # noqa: T201
+    except (VoltError, OSError, RuntimeError) as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()
