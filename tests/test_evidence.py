@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 from places import ROOT
 
 from volt.errors import ConfigError
+from volt.trial.results import Curve, Results
 
 pytest.importorskip("torch", reason="the models of the trials are made with torch")
 FOLDERS = "evidence", "lm"
@@ -38,7 +39,8 @@ curves, grid, picks, results, running, tables = (
     import_module(f"experiments.evidence.{name}")
     for name in ("curves", "grid", "picks", "results", "running", "tables")
 )
-lm_data, lm_train = import_module("experiments.lm.data"), import_module("experiments.lm.train")
+lm_data, texts_of = import_module("experiments.lm.data"), import_module("volt.trial.texts")
+training = import_module("volt.trial.training")
 BITS = curves.MEASURES["text"]
 GOOD = (
     b'{"key": "lm|a", "kind": "lm", "corpus": "ted-fi", "size": 500, "seed": 1, "seconds": 1.5, '
@@ -74,6 +76,12 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+def trained(texts: Any, **options: Any) -> dict[str, Any]:
+    """The result of a whole training."""
+    *_, last = training.results_so_far(texts, **options)
+    return dict(last)
+
+
 def evidence(data: Path, out: Path, *more: str) -> list[str]:
     """The command that runs small trials."""
     given = ["run", "--data", data, "--out", out, "--work", out / "texts", "--hours", "1", "--kinds", "lm"]
@@ -84,9 +92,9 @@ def evidence(data: Path, out: Path, *more: str) -> list[str]:
 def test_texts_of_a_corpus_are_all_of_its_words_once(corpora: Path, tmp_path: Path) -> None:
     """Train, dev and test share no segment, and together they are the corpus."""
     texts = lm_data.prepared(corpora, "ted-fi", tmp_path / "work")
-    found = Counter(word for split in lm_data.SPLITS for word in texts.path(split).read_text().split())
+    found = Counter(word for split in texts_of.SPLITS for word in texts.path(split).read_text().split())
     assert found == Counter(word for line in lm_data.lines_of(corpora, "ted-fi") for word in line.split())
-    numbers = [texts.path(split).read_text().count("\n") for split in lm_data.SPLITS]
+    numbers = [texts.path(split).read_text().count("\n") for split in texts_of.SPLITS]
     assert numbers[0] > 10 * numbers[1] > 0
     assert abs(numbers[1] - numbers[2]) <= 1
     assert texts.characters["train"] == len(texts.path("train").read_text())
@@ -107,16 +115,16 @@ def test_other_data_changes_no_text_that_a_training_reads(corpora: Path, tmp_pat
 def test_weights_that_are_no_numbers_any_more_are_reported(corpora: Path, tmp_path: Path) -> None:
     """And give no result."""
     texts = lm_data.prepared(corpora, "ted-fi", tmp_path / "work")
-    recipe = lm_train.Recipe(characters=2_000, lr=1e30, warmup=1)
+    recipe = training.Recipe(characters=2_000, lr=1e30, warmup=1)
     with pytest.raises(ConfigError, match=r"nan bits per character; give a lower --lr"):
-        lm_train.trial(texts, size=500, seed=1, recipe=recipe)
+        trained(texts, size=500, seed=1, recipe=recipe)
 
 
 def test_bits_per_character_are_those_of_the_ids(corpora: Path, tmp_path: Path) -> None:
     """A model that knows nothing needs log2 of the number of ids for each id, EOS among them."""
     texts = lm_data.prepared(corpora, "ted-fi", tmp_path / "work")
-    vocabulary = lm_train.vocabulary_of(texts, 500)
-    judge = lm_train.Judge(texts, vocabulary, lm_train.Recipe(), seed=1, device="cpu")
+    vocabulary = training.vocabulary_of(texts, 500)
+    judge = training.Judge(texts, vocabulary, training.Recipe(), seed=1, device="cpu")
     for weight in judge.mean.parameters():
         weight.data.zero_()
     encoder = import_module("volt").Encoder(vocabulary)
@@ -146,7 +154,7 @@ def test_runs_go_on_where_they_were_killed_and_repeat_nothing(corpora: Path, tmp
     assert [row["seed"] for row in found] == [1, 2]
     texts = lm_data.prepared(corpora, "ted-fi", tmp_path / "texts")
     for row in found:
-        wanted = lm_train.trial(texts, size=500, seed=row["seed"], recipe=lm_train.Recipe(characters=20_000))
+        wanted = trained(texts, size=500, seed=row["seed"], recipe=training.Recipe(characters=20_000))
         assert all(row[name] == wanted[name] for name in ("dev", "test", "tokens"))
 
 
@@ -204,7 +212,7 @@ def test_a_trial_whose_texts_changed_gives_no_result(
     monkeypatch.setattr(grid.Trial, "command", lambda *_, **__: [sys.executable, "-c", f"print({answer!r})"])
     for text, n in ((right, 1), ("0123456789ab", 0)):
         error_text, path = list[str](), tmp_path / f"{text}.jsonl"
-        with results.Results.open(path) as found:
+        with Results.open(path, results.check) as found:
             runner = running.Runner(corpora, tmp_path / "texts", device="cpu", note=error_text.append, nice=0)
             runner.run([trial], {trial: trial.key(text)}, {"lm": found}, until=math.inf, jobs=1)
         assert (len(results.read(path)), runner.n_failed) == (n, 1 - n)
@@ -218,7 +226,7 @@ def test_a_run_repeats_no_finished_trial(corpora: Path, tmp_path: Path, monkeypa
     monkeypatch.setattr(grid.Trial, "command", lambda *_, **__: [sys.executable, "-c", f"print({answer!r})"])
     trials, path = [grid.Trial("lm", "ted-fi", 500, seed) for seed in (1, 2)], tmp_path / "lm.jsonl"
     for n in (1, 2):
-        with results.Results.open(path) as found:
+        with Results.open(path, results.check) as found:
             runner = running.Runner(corpora, tmp_path / "texts", device="cpu", note=str, nice=0)
             keys = {trial: trial.key(text) for trial in trials}
             assert runner.run(trials[:n], keys, {"lm": found}, until=math.inf, jobs=1) == "1 new results"
@@ -231,9 +239,9 @@ def test_two_runs_do_not_add_to_one_file(tmp_path: Path) -> None:
     """The second is reported so, and writes nothing."""
     path = tmp_path / "lm.jsonl"
     with (
-        results.Results.open(path),
+        Results.open(path, results.check),
         pytest.raises(ConfigError, match="another run adds to it"),
-        results.Results.open(path),
+        Results.open(path, results.check),
     ):
         pass
 
@@ -261,7 +269,7 @@ def test_a_last_line_that_is_cut_short_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "lm.jsonl"
     path.write_bytes(GOOD + b"\n" + GOOD[:-9])
     assert len(results.read(path)) == 1
-    with results.Results.open(path) as found:
+    with Results.open(path, results.check) as found:
         found.add(found.rows[0] | {"key": "new"})
     assert [row["key"] for row in results.read(path)] == ["lm|a", "new"]
 
@@ -269,7 +277,7 @@ def test_a_last_line_that_is_cut_short_is_removed(tmp_path: Path) -> None:
 def test_what_others_append_stays_and_a_file_that_was_replaced_is_reported(tmp_path: Path) -> None:
     """Results that would go into a file without a name are not taken for written."""
     path = tmp_path / "lm.jsonl"
-    with results.Results.open(path) as found:
+    with Results.open(path, results.check) as found:
         with path.open("ab") as other:
             other.write(GOOD + b"\n")
         row = json.loads(GOOD)
@@ -314,7 +322,7 @@ def test_losses_are_never_below_zero_and_zero_at_the_best_size(data: st.DataObje
     """Whatever the size, within the tried ones or beyond; and a size between two scores between them."""
     sizes = data.draw(SIZES)
     scores = data.draw(st.lists(st.floats(1, 3), min_size=len(sizes), max_size=len(sizes)))
-    curve = curves.Curve("a", np.array(sizes), tuple(np.array([score]) for score in scores))
+    curve = Curve("a", np.array(sizes), tuple(np.array([score]) for score in scores))
     lost = [BITS.regret(curve, size) for size in (*sizes, data.draw(st.integers(1, 10**6)))]
     assert min(lost) >= 0
     assert min(lost[: len(sizes)]) == 0
@@ -376,4 +384,5 @@ def test_the_picks_are_those_of_the_rules(tmp_path: Path) -> None:
     """On a corpus of the trials, rules pick today what picks.json says, and its results are of the same text."""
     texts = lm_data.prepared(Path(os.environ["VOLT_DATA"]), "ted-mr", tmp_path)
     stored = picks.read(ROOT / "experiments" / "evidence")["ted-mr"]
-    assert stored == {"text": texts.fingerprint, "picks": picks.picks_of([texts.path("train")], picks.judged())}
+    model = import_module("volt.trial.running").trained_model(training.Recipe())
+    assert stored == {"text": texts.fingerprint, "picks": picks.picks_of([texts.path("train")], model)}

@@ -21,6 +21,7 @@ WINGS = (
     "learn",
     "stream",
     "text",
+    "trial",
     "vocabulary",
 )
 

@@ -149,6 +149,8 @@ def test_encoding_a_line_loads_no_other_work_of_volt(encoding: set[str]) -> None
 # What is missing, in each command → the status and the message.
 MISSING = {
     "search no": (1, "no: no such file; check the path"),
+    "trial no --hours 1": (1, "no: no such file; check the path"),
+    "trial here --hours 1 --read much": (2, "--read 'much': not a number; write 500M or 2e9, say"),
     "search no/*.gz": (1, "no/*.gz: no file matches this pattern; check the path"),
     "search here --candidates no": (1, "no: cannot be read: no such file or directory; check the path"),
     "encode -m no here": (1, "no: cannot be read: no such file or directory; check the path"),

@@ -58,7 +58,7 @@ def trial(
     training = length.length()
     from volt.trial.running import run
 
-    prepare_kernels(Phases(quiet=quiet), "learn", "words", "encode")
+    prepare_kernels(Phases(quiet=quiet), "learn", "words", "encode", "stream", "batches", "samples")
     result = run(
         paths, folder, hours=hours, training=training, jobs=jobs, device=device, seed=seed,
         report=None if quiet else say,

@@ -76,7 +76,7 @@ def test_the_examples_run(
         assert status == 0, (arguments, err.decode())
         return out
 
-    for example in chain.from_iterable(EXAMPLES.values()):
+    for example in chain.from_iterable(both for name, both in EXAMPLES.items() if name != "trial"):  # takes hours
         line = example.replace("--demand 900", "--demand 1")  # this machine may be busy
         line = line.replace(" 1000000 ", " 1000 ")  # whose lines are all computed
         line = line.replace("stream plan ", "stream plan --seconds 0.2 ")

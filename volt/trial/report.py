@@ -89,16 +89,17 @@ class TrialResult:
         result, tried = list[str](), self.curve.sizes
         if self.characters < self.requested:
             result.append(
-                f"the time allows each training to read {millions(self.characters)} of {millions(self.requested)} "
+                f"the time allows each training to read {amount(self.characters)} of {amount(self.requested)} "
                 "characters; the best size falls as a training gets longer, about as 1 over the square root of its "
-                f"length: {self.best_for_request:,} tokens for {millions(self.requested)}. Give more time to check it"
+                f"length: {self.best_for_request:,} tokens for {amount(self.requested)}. Give more time to check it"
             )
         if self.left:
-            result.append(f"the time was over before the search was: {counted(len(self.left), 'training')} left")
+            more = counted(len(self.left), "more training")
+            result.append(f"the time was over before {more}: give more hours, and run again to continue")
         if len(tried) > 1 and self.best in tried[[0, -1]]:
             edge = "smallest" if self.best == tried[0] else "largest"
             is_limit = self.best in (self.sizes.values[0], self.sizes.values[-1])
-            why = "no other may be tried on this text" if is_limit else "better ones may lie beyond it"
+            why = "the trial has no size beyond it" if is_limit else "better ones may lie beyond it"
             result.append(f"the best size is the {edge} one tried; {why}")
         return result
 
@@ -112,8 +113,8 @@ class TrialResult:
         return html_page(
             self.answer, *map(html_note, self.warnings),
             html_curve(points, chosen=points[best], across="vocabulary size", upwards="bits per character"),
-            html_table(HEADS, size_rows(self), strong=best), html_table(RULES, rule_rows(self)),
-            html_table(READS, read_rows(self)),
+            html_table(HEADS, size_rows(self), strong=best),
+            *(html_table(*table) for table in ((RULES, rule_rows(self)), (READS, read_rows(self)))),
         )  # fmt: skip
 
 
@@ -132,13 +133,13 @@ def close_to(curve: Curve) -> tuple[int, int]:
     return min(int(low), best_of(curve)), max(int(high), best_of(curve))
 
 
-def millions(characters: float) -> str:
-    """Return a number of characters in millions.
+def amount(characters: float) -> str:
+    """Return a number of characters, in millions if there are any.
 
-    >>> millions(5_060_000)
-    '5.06 M'
+    >>> amount(5_060_000), amount(98_100)
+    ('5.06 M', '98,100')
     """
-    return f"{characters / 1e6:,.3g} M"
+    return f"{characters / 1e6:,.3g} M" if characters >= 1e6 else f"{characters:,.0f}"
 
 
 def size_data(result: TrialResult) -> Iterator[dict[str, Any]]:
@@ -185,7 +186,7 @@ def rule_rows(result: TrialResult) -> list[list[str]]:
 def read_rows(result: TrialResult) -> list[list[str]]:
     rows = list[list[str]]()
     for read, epochs, best, (low, high) in (one.values() for one in read_data(result)):
-        rows.append([millions(read), f"{epochs:.3g}", f"{best:,}", f"{low:,} to {high:,}"])
+        rows.append([amount(read), f"{epochs:.3g}", f"{best:,}", f"{low:,} to {high:,}"])
     return rows
 
 

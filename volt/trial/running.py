@@ -35,7 +35,7 @@ from volt.errors import ConfigError, VoltError
 from volt.files.atomic import make_folder
 from volt.files.paths import Sources, expand
 from volt.trial import language_model
-from volt.trial.report import TrialResult
+from volt.trial.report import TrialResult, amount
 from volt.trial.results import Results, Row, score
 from volt.trial.schedule import Sizes, is_hopeless, wanted
 from volt.trial.texts import Texts, fingerprint, read_texts, write_texts
@@ -196,7 +196,7 @@ class Trainings:
         ended = processes.run(self.command(size, self.seed + number - 1), is_enough=is_enough)
         if ended.status and not processes.is_over:
             raise VoltError(f"the training of {size:,} tokens failed: {ended.error}; run again to continue the trial")
-        return dict(json.loads(ended.line)) if ended.line else {}
+        return dict(json.loads(ended.line or "{}"))
 
     def command(self, size: int, seed: int) -> list[str]:
         options = {"folder": str(self.texts.folder), "size": size, "seed": seed, "recipe": asdict(self.recipe)}
@@ -208,7 +208,7 @@ class Trainings:
         labels = {"key": self.key(size, seed), "size": size, "seed": seed, **asdict(self.recipe), "device": self.device}
         self.results.add({**labels, **result})
         if self.recipe.readings > 1:
-            read = f"{result['millions'][-1]:.3g} M characters in {result['seconds']:,.0f} s"
+            read = f"{amount(1e6 * result['millions'][-1])} characters in {result['seconds']:,.0f} s"
             self.report(f"{size:,} tokens, seed {seed}: {score(result):.4f} bits per character; {read}")
 
 
@@ -291,7 +291,7 @@ def run(
         length = Training(read=recipe.characters)
         sizes = Sizes.around(length.size(n), low=low, high=high)
         note(
-            f"each training reads {recipe.characters / 1e6:.3g} M characters, {recipe.characters / n:.3g} epochs, "
+            f"each training reads {amount(recipe.characters)} characters, {recipe.characters / n:.3g} epochs, "
             f"in about {trainings.seconds(sizes.values[sizes.first]) / 60:.2g} minutes; {jobs} at a time"
         )
         trainings.run(lambda: wanted(trainings.scores, sizes), jobs=jobs)

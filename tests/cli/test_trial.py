@@ -1,0 +1,93 @@
+"""`volt trial`: what people type and read. The trainings themselves are replaced; tests/trial runs real ones."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from pydoc_data.topics import topics
+
+import pytest
+from commands import Run, listed
+
+pytest.importorskip("torch", reason="trials need torch")
+COMMAND = ("trial", "corpus.txt", "--hours", "1", "--read", "50K", "--jobs", "1", "--device", "cpu")
+
+
+@pytest.fixture(autouse=True)
+def trained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, run: Run) -> None:
+    """A text, and trainings whose bits are a function of size and seed, in a process that only prints."""
+    from volt.trial.running import Ended, Processes
+
+    def answer(self: Processes, command: list[str], **_: object) -> Ended:
+        options = json.loads(command[-1])
+        from volt.trial.texts import Texts
+
+        bits = 2 + abs(options["size"] - 1500) / 10_000 + options["seed"] / 1e4
+        values = {
+            "text": Texts.read(Path(options["folder"])).fingerprint, "millions": [0.025, 0.05], "dev": [3.0, bits],
+            "test": [3.0, bits], "seconds": 3.0, "learning_seconds": 1.0, "reading_seconds": 1.0,
+        }  # fmt: skip
+        return Ended(0, json.dumps(values), "")
+
+    monkeypatch.setattr(Processes, "run", answer)
+    (tmp_path / "corpus.txt").write_text("\n".join(topics.values())[:40_000], encoding="utf-8")
+
+
+def test_a_trial_reports_the_best_size_and_the_losses_of_rules(run: Run, tmp_path: Path) -> None:
+    """The report goes to stdout, progress to stderr; a second call trains nothing, and --json holds the same."""
+    done = run(*COMMAND)
+    report, said = done.stdout.decode(), done.stderr.decode()
+    assert said.splitlines()[-1] == "wrote corpus.trial/trial.html"
+    data = json.loads((again := run(*COMMAND, "--json")).stdout)
+    assert report.startswith(f"answer    {data['best']:,} tokens: ")
+    assert f"next      volt search corpus.txt --select fixed:{data['best']}\n" in report
+    assert all(f"\n{rule}" in report for rule in ("trained", "balanced", "knee", "f95"))
+    assert "seed 1" in said
+    assert "seed 1" not in again.stderr.decode()
+    assert data["output"] == "corpus.trial"
+    assert listed(tmp_path / "corpus.trial") == ["dev.txt", "test.txt", "train.txt", "trial.html", "trial.jsonl"]
+    assert "<svg" in (tmp_path / "corpus.trial" / "trial.html").read_text(encoding="utf-8")
+    assert run(*COMMAND, "-q").stdout == b""
+
+
+def test_a_trial_reads_stdin(run: Run, tmp_path: Path) -> None:
+    """And then needs no name."""
+    text = (tmp_path / "corpus.txt").read_bytes()
+    run("trial", *COMMAND[2:], "-o", "a", "-q", stdin=text)
+    run(*COMMAND, "-o", "b", "-q")
+    assert (tmp_path / "a" / "train.txt").read_bytes() == (tmp_path / "b" / "train.txt").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (COMMAND[:2], 2, "Missing option '--hours'"),
+        (("trial", "nothing", "--hours", "1"), 1, "nothing: no such file; check the path"),
+        ((*COMMAND[:4], "--epochs", "0"), 2, "epochs is 0; give a number above 0"),
+        ((*COMMAND, "--epochs", "3"), 2, "epochs and read both tell the length of a training; remove one"),
+        ((*COMMAND[:-1], "abacus"), 2, "device 'abacus' cannot be used; choose auto, cpu or cuda"),
+        (("trial", "corpus.txt", "--hours", "0.0001"), 2, "minutes are needed; for 5, pass --hours 0."),
+        ((*COMMAND, "-o", "-"), 2, "-o -: the results are several files"),
+        ((*COMMAND, "-o", "corpus.txt"), 1, "corpus.txt: cannot be created"),
+    ],
+)
+def test_wrong_use_is_answered_in_one_line(arguments: tuple[str, ...], status: int, message: str, run: Run) -> None:
+    """And nothing is trained."""
+    assert message in run(*arguments, status=status).stderr.decode()
+
+
+def test_a_folder_of_texts_is_not_its_own_input(run: Run) -> None:
+    """The text that a trial would write over is not read."""
+    run(*COMMAND, "-q")
+    arguments = ("trial", "corpus.trial/train.txt", "--hours", "1", "-o", "corpus.trial")
+    assert b"would be written over" in run(*arguments, status=2).stderr
+
+
+def test_without_torch_a_trial_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one line, with status 1."""
+    for name in [name for name in sys.modules if name.startswith("volt.trial.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    message = b"error torch is not installed; pip install 'volt-vocab[torch]'\n"
+    assert run(*COMMAND, status=1).stderr == message

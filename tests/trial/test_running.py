@@ -1,0 +1,224 @@
+"""Trials: trainings are real but tiny, in this process; what is finished is not repeated, and bad input is refused."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="trials need torch")
+
+from volt.choose.training_law import Training  # noqa: E402
+from volt.errors import ConfigError, CorpusError, VoltError  # noqa: E402
+from volt.trial.report import TrialResult, as_data, is_stopped  # noqa: E402
+from volt.trial.results import Curve  # noqa: E402
+from volt.trial.running import Ended, Processes, affordable, run  # noqa: E402
+from volt.trial.texts import LEAST, Texts, read_texts  # noqa: E402
+from volt.trial.training import Recipe, results_so_far  # noqa: E402
+
+TINY = Recipe(width=16, inner=16, heads=2, layers=1, warmup=5, readings=2, lr=0.02, products="float32")
+LENGTH = Training(read=6_000)
+
+
+def made_up(n_lines: int = 400) -> str:
+    chance = random.Random(1)
+    words = ["".join(chance.choice("aeiouklmnst") for _ in range(chance.randint(2, 7))) for _ in range(200)]
+    lines = (chance.choices(words, weights=[1 / n for n in range(1, 201)], k=9) for _ in range(n_lines))
+    return "".join(f"{' '.join(line)}\n" for line in lines)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Torch with one thread, as in the processes of trials."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def in_this_process(
+    self: Processes, command: list[str], *, is_enough: Callable[[str], bool] = lambda line: False
+) -> Ended:
+    """Train as the command would."""
+    options, line = json.loads(command[-1]), ""
+    texts, recipe = Texts.read(Path(options.pop("folder"))), Recipe(**options.pop("recipe"))
+    for result in results_so_far(texts, recipe=recipe, **options):
+        line = json.dumps(result)
+        if is_enough(line):
+            break
+    return Ended(0, line, "")
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(Processes, "run", in_this_process)
+    (tmp_path / "corpus.txt").write_text(made_up())
+    return tmp_path / "corpus.txt"
+
+
+def tiny(corpus: Path, **options: Any) -> TrialResult:
+    given = {"hours": 1, "jobs": 1, "device": "cpu", "training": LENGTH, "recipe": TINY, **options}
+    return run(str(corpus), corpus.with_suffix(".trial"), **given)
+
+
+def test_a_trial_that_was_cut_short_continues_to_the_same_result(corpus: Path) -> None:
+    """After a kill while the second result was written: the finished training is not repeated, the rest is equal."""
+    notes = list[str]()
+    whole = tiny(corpus, report=notes.append)
+    assert whole.left == ()
+    assert whole.curve.best == min(whole.curve.means)
+    assert repr(whole).endswith(f"{whole.curve.best:.4f} bits per character, {len(whole.rows)} trainings>")
+    path = corpus.with_suffix(".trial") / "trial.jsonl"
+    first, second, *_ = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first + second[:-9])
+    notes.clear()
+    again = tiny(corpus, report=notes.append)
+    timeless = [
+        [{name: value for name, value in row.items() if "second" not in name} for row in one.rows]
+        for one in (whole, again)
+    ]
+    assert timeless[0] == timeless[1]
+    assert len(notes) == len(whole.rows)  # the length, and each training but the first
+    data = json.loads(json.dumps(as_data(again)))
+    assert data["best"] == again.best in {row["size"] for row in data["sizes"]}
+    assert data["rules"]["trained"]["loss_percent"] == pytest.approx(again.losses["trained"])
+    corpus.write_text(made_up(500))
+    with pytest.raises(ConfigError, match="contains trainings on another text; choose another folder"):
+        tiny(corpus)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"hours": 0}, "hours is 0; give a number above 0"),
+        ({"hours": -1}, "hours is -1"),
+        ({"hours": float("nan")}, "hours is nan"),
+        ({"hours": 1e9}, "at most 10,000"),
+        ({"jobs": 0}, "jobs is 0; give 1 or more"),
+        ({"device": "abacus"}, "device 'abacus' cannot be used; choose auto, cpu or cuda"),
+        ({"hours": 1e-4}, r"too little time for one training: about 0\.2 minutes are needed; for 5, pass hours=0\.02"),
+        ({"hours": 1e-4, "training": Training(epochs=1e6)}, r"about 1\.8 minutes are needed; for 5, pass hours=0\.16"),
+    ],
+)
+def test_what_a_trial_cannot_do_is_refused(corpus: Path, options: dict[str, Any], message: str) -> None:
+    """Before anything is trained."""
+    with pytest.raises(ConfigError, match=message):
+        tiny(corpus, **options)
+
+
+@pytest.mark.parametrize("epochs", [0, -1, float("nan"), 1e9])
+def test_lengths_out_of_range_are_refused(epochs: float) -> None:
+    """Epochs are positive and at most a million."""
+    with pytest.raises(ConfigError, match=r"epochs is .*; give a number above 0 and at most 1,000,000"):
+        Training(epochs=epochs)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("low lower\n" * 900, f"the text has 8,[0-9]+ characters; trainings need {LEAST:,} or more"),
+        (f"{'low ' * 3000}\n" * 17, "the text has 17 segments, because its lines are long; trainings need 18"),
+        ("low \udcff", "1: invalid UTF-8"),
+    ],
+)
+def test_texts_that_are_too_small_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    """Or cannot be read."""
+    path = tmp_path / "corpus.txt"
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(CorpusError, match=message):
+        read_texts([str(path)])
+
+
+def test_trainings_that_are_clearly_worse_are_stopped(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their last reading is kept as their result, and the report says so."""
+    monkeypatch.setattr("volt.trial.running.is_hopeless", lambda size, dev, others, n: len(dev) == 1 and bool(others))
+    rows = tiny(corpus).rows
+    assert [len(row["dev"]) for row in rows] == [2] + [1] * (len(rows) - 1)
+    assert [is_stopped(row) for row in rows] == [False] + [True] * (len(rows) - 1)
+
+
+def test_a_training_that_fails_is_reported(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the last line of its stderr, and its exit ends the trial."""
+    monkeypatch.setattr(Processes, "run", lambda *_, **__: Ended(1, "", "out of memory"))
+    with pytest.raises(VoltError, match=r"the training of [0-9]+ tokens failed: out of memory; run again"):
+        tiny(corpus)
+
+
+def test_a_short_time_shortens_all_trainings() -> None:
+    """Five fit into four fifths of the time; but none reads less than a million characters, or more than asked."""
+    row = {"seconds": 20.0, "learning_seconds": 10.0, "reading_seconds": 5.0, "millions": [0.2], "dev": [3.0]}
+    for hours, jobs in ((0.5, 1), (0.5, 4), (2, 2), (1e-3, 1), (1e3, 1)):
+        read = affordable(row, Recipe(characters=50_000_000), seconds=3600 * hours, jobs=jobs)
+        assert 1_000_000 <= read <= 50_000_000
+        seconds = 10 * read / 200_000 + 50 + 5
+        assert read in (1_000_000, 50_000_000) or seconds * max(-(-5 // jobs), 2) == pytest.approx(
+            0.8 * 3600 * hours, rel=0.01
+        )
+    assert affordable(row, Recipe(characters=300_000), seconds=1, jobs=1) == 300_000
+
+
+def test_a_speed_is_measured_before_long_trainings(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a short training, which is stored; a rerun uses it, so that all trainings have one length."""
+    monkeypatch.setattr("volt.trial.running.PROBE", 2_000)
+    monkeypatch.setattr("volt.trial.running.affordable", lambda row, recipe, **_: 3_000)
+    result = tiny(corpus)
+    assert (result.requested, result.characters) == (6_000, 3_000)
+    assert "allows each training to read 3,000 of 6,000 characters" in result.warnings[0]
+    assert result.best_for_request <= result.best
+    path = corpus.with_suffix(".trial") / "trial.jsonl"
+    rows = [json.loads(line) for line in path.read_bytes().splitlines()]
+    assert [row["characters"] for row in rows] == [2_000] + [3_000] * (len(rows) - 1)
+    before = path.read_bytes()
+    assert tiny(corpus).rows == result.rows
+    assert path.read_bytes() == before
+
+
+def test_sizes_close_to_the_best_are_those_within_half_a_percent() -> None:
+    """On a made-up curve: interpolated over log size, and around the best size only."""
+    import numpy as np
+
+    from volt.trial.report import close_to
+
+    curve = Curve("", np.array([1000, 2000, 4000]), tuple(np.array([one]) for one in (2.02, 2.0, 2.02)))
+    low, high = close_to(curve)
+    assert pytest.approx(low, rel=0.01) == 1000 * 2**0.5
+    assert pytest.approx(high, rel=0.01) == 2000 * 2**0.5
+    assert close_to(replace(curve, scores=tuple(np.array([one]) for one in (2.5, 2.0, 2.5))))[0] > 1900
+
+
+ENDLESS = """
+import sys
+from volt.trial.running import Trainings
+Trainings.command = lambda self, size, seed: [sys.executable, "-c", "import time; time.sleep(60)"]
+from volt_cli.app import main
+sys.argv = ["volt", "trial", "corpus.txt", "--hours", "1", "--read", "6000"]
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.campaign)])
+def test_a_signal_ends_a_trial_and_its_processes(tmp_path: Path, number: signal.Signals) -> None:
+    """At once, with status 128 plus its number; stdout and stderr, which the processes share, are closed."""
+    (tmp_path / "corpus.txt").write_text(made_up())
+    program = [sys.executable, "-c", ENDLESS]
+    process = subprocess.Popen(program, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        while "each training reads" not in process.stderr.readline():
+            assert process.poll() is None
+        time.sleep(0.5)
+        process.send_signal(number)
+        process.communicate(timeout=30)
+        assert process.returncode == 128 + number
+    finally:
+        process.kill()

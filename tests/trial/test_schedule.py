@@ -1,0 +1,65 @@
+"""The schedule of a trial: it finds the best size, repeats nothing, and stops what is clearly worse."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volt.trial.schedule import MARGIN, SEEDS, WIDEST, Sizes, is_hopeless, wanted
+
+LOW, HIGH = st.integers(1, 2_000), st.integers(2_000, 100_000)
+
+
+@given(st.integers(1, 200_000), LOW, HIGH)
+def test_sizes_are_within_limits_and_near_each_other(size: int, low: int, high: int) -> None:
+    """They ascend by factors of √2, rounded, and by less at a limit; the first is the size, or the limit next to it."""
+    sizes = Sizes.around(size, low=low, high=high)
+    assert sizes.values[sizes.first] == min(max(size, low), high)
+    assert low <= sizes.values[0]
+    assert sizes.values[-1] <= high
+    for before, after in zip(sizes.values, sizes.values[1:], strict=False):
+        assert before < after <= math.sqrt(2) * before + 1.5
+    assert sizes.values[0] in (low, round(sizes.values[sizes.first] / 2**WIDEST))
+
+
+@given(st.integers(50, 50_000), st.floats(1, 200_000), st.integers(1, 8), st.floats(0.1, 2))
+def test_the_best_size_is_found_and_nothing_is_repeated(size: int, best: float, jobs: int, slope: float) -> None:
+    """For a loss that is convex over log size, whatever runs at a time: two seeds of the best size, within √2."""
+    sizes = Sizes.around(size, low=60, high=40_000)
+    losses = {one: 1 + slope * math.log(one / best) ** 2 for one in sizes.values}
+    scores = dict[tuple[int, int], float]()
+    while ahead := wanted(scores, sizes)[:jobs]:
+        assert len({*ahead}) == len(ahead)
+        assert not {*ahead} & scores.keys()
+        for one in ahead:
+            assert one[0] in sizes.values
+            assert 1 <= one[1] <= SEEDS
+            scores[one] = losses[one[0]]
+    least = min(losses, key=lambda one: losses[one])
+    place = sizes.values.index(least)
+    near = sizes.values[max(place - 1, 0) : place + 2]
+    assert {(one, seed) for one in near for seed in range(1, SEEDS + 1)} <= scores.keys()
+    if sizes.values[0] <= best <= sizes.values[-1]:
+        assert max(least, best) <= (math.sqrt(2) + 0.02) * min(least, best)
+
+
+def test_one_at_a_time_a_trial_begins_with_the_first_size_its_half_and_its_double() -> None:
+    """The next sizes depend on the scores: an octave beyond the best one, or the ones between it and its neighbours."""
+    sizes = Sizes.around(2000, low=100, high=30_000)
+    assert wanted({}, sizes)[:3] == [(2000, 1), (1000, 1), (4000, 1)]
+    scores = {(2000, 1): 2.0, (1000, 1): 2.1, (4000, 1): 1.9}
+    assert wanted(scores, sizes)[0] == (8000, 1)
+    assert wanted({**scores, (8000, 1): 2.2}, sizes)[:2] == [(2828, 1), (5657, 1)]
+
+
+def test_only_what_is_clearly_worse_is_stopped() -> None:
+    """From half of the readings on, beyond the margin, and not next to the best size."""
+    others = {2000: [3.0, 2.0], 1000: [3.0, 2.5]}
+    worse = 2.0 * MARGIN + 0.01
+    assert is_hopeless(8000, [3.5, worse], others, 4)
+    assert not is_hopeless(8000, [3.5, worse], others, 5)
+    assert not is_hopeless(8000, [3.5, 2.0 * MARGIN], others, 4)
+    assert not is_hopeless(4000, [3.5, 9.0], others, 4)
+    assert not is_hopeless(8000, [3.5, 9.0], {}, 4)
