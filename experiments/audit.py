@@ -28,13 +28,14 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
+LATE = ("ext", "trial")  # packages that need an extra
 OPEN = re.compile(r"\b(MIT|BSD|Apache|PSF|Python Software|ISC|MPL|Mozilla|0BSD|Unlicense|Zlib|HPND)\b", re.IGNORECASE)
 
 
 def imports() -> Iterator[tuple[str, str, bool]]:
     """Find imported packages: name, file and line, and whether the import is late.
 
-    A module of volt/ext is imported by users of its library, so its imports are late.
+    Whoever imports a module of LATE uses its library, so the imports of these modules are late.
     """
     for path in sorted([*ROOT.glob("volt/**/*.py"), *ROOT.glob("cli/volt_cli/**/*.py")]):
         for node, is_late in _statements(ast.parse(path.read_text(encoding="utf-8"))):
@@ -42,7 +43,11 @@ def imports() -> Iterator[tuple[str, str, bool]]:
             for name in [node.module or ""] if isinstance(node, ast.ImportFrom) else named:
                 package = name.partition(".")[0]
                 if package not in sys.stdlib_module_names | {"volt", "volt_cli", ""}:
-                    yield package, f"{path.relative_to(ROOT)}:{node.lineno}", is_late or path.parent.name == "ext"
+                    yield (
+                        package,
+                        f"{path.relative_to(ROOT)}:{node.lineno}",
+                        is_late or path.parent.name in LATE,
+                    )
 
 
 def _statements(node: ast.AST, is_late: bool = False) -> Iterator[tuple[ast.AST, bool]]:

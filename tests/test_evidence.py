@@ -115,7 +115,7 @@ def test_other_data_changes_no_text_that_a_training_reads(corpora: Path, tmp_pat
 def test_weights_that_are_no_numbers_any_more_are_reported(corpora: Path, tmp_path: Path) -> None:
     """And give no result."""
     texts = lm_data.prepared(corpora, "ted-fi", tmp_path / "work")
-    recipe = training.Recipe(characters=2_000, lr=1e30, warmup=1)
+    recipe = training.TrainingRecipe(characters=2_000, lr=1e30, warmup=1)
     with pytest.raises(ConfigError, match=r"nan bits per character; give a lower --lr"):
         trained(texts, size=500, seed=1, recipe=recipe)
 
@@ -124,14 +124,14 @@ def test_bits_per_character_are_those_of_the_ids(corpora: Path, tmp_path: Path) 
     """A model that knows nothing needs log2 of the number of ids for each id, EOS among them."""
     texts = lm_data.prepared(corpora, "ted-fi", tmp_path / "work")
     vocabulary = training.vocabulary_of(texts, 500)
-    judge = training.Judge(texts, vocabulary, training.Recipe(), seed=1, device="cpu")
-    for weight in judge.mean.parameters():
+    trainer = training.Trainer(texts, vocabulary, training.TrainingRecipe(), seed=1, device="cpu")
+    for weight in trainer.mean.parameters():
         weight.data.zero_()
     encoder = import_module("volt").Encoder(vocabulary)
     lines = texts.path("test").read_text().splitlines()
     n_ids = sum(len(encoder.encode(line)) + 1 for line in lines)
     wanted = n_ids * np.log2(len(vocabulary)) / sum(len(line) + 1 for line in lines)
-    assert judge.bits("test") == pytest.approx(wanted, rel=1e-3)
+    assert trainer.bits("test") == pytest.approx(wanted, rel=1e-3)
 
 
 @pytest.mark.slow
@@ -154,7 +154,7 @@ def test_runs_go_on_where_they_were_killed_and_repeat_nothing(corpora: Path, tmp
     assert [row["seed"] for row in found] == [1, 2]
     texts = lm_data.prepared(corpora, "ted-fi", tmp_path / "texts")
     for row in found:
-        wanted = trained(texts, size=500, seed=row["seed"], recipe=training.Recipe(characters=20_000))
+        wanted = trained(texts, size=500, seed=row["seed"], recipe=training.TrainingRecipe(characters=20_000))
         assert all(row[name] == wanted[name] for name in ("dev", "test", "tokens"))
 
 
@@ -384,5 +384,5 @@ def test_the_picks_are_those_of_the_rules(tmp_path: Path) -> None:
     """On a corpus of the trials, rules pick today what picks.json says, and its results are of the same text."""
     texts = lm_data.prepared(Path(os.environ["VOLT_DATA"]), "ted-mr", tmp_path)
     stored = picks.read(ROOT / "experiments" / "evidence")["ted-mr"]
-    model = import_module("volt.trial.running").trained_model(training.Recipe())
+    model = import_module("volt.trial.running").trained_model(training.TrainingRecipe())
     assert stored == {"text": texts.fingerprint, "picks": picks.picks_of([texts.path("train")], model)}

@@ -23,7 +23,7 @@ import volt
 from experiments.lm import data as lm_data
 from experiments.nmt import trial as nmt
 from experiments.nmt.learner import file_of
-from volt.trial.training import Recipe
+from volt.trial.training import TrainingRecipe
 
 KINDS = ("lm", "nmt")
 ROUNDS = ((1_000, 4_000, 16_000), (2_000, 8_000), (500, 32_000))  # the first tells most
@@ -64,7 +64,7 @@ class Trial:
         >>> Trial("lm", "ted-fi", 4000, 1, (("characters", 100),)).key("0a1b")[:56]
         'lm|ted-fi|text:0a1b|size:4000|seed:1|characters:100|rows'
         """
-        recipe = asdict(Recipe()) if self.kind == "lm" else asdict(nmt.Plan()) | asdict(nmt.MODEL)
+        recipe = asdict(TrainingRecipe()) if self.kind == "lm" else asdict(nmt.Plan()) | asdict(nmt.MODEL)
         parts = {"text": fingerprint, "size": self.size, "seed": self.seed}
         parts |= {name: value for name, value in (recipe | dict(self.options)).items() if name not in _DERIVED}
         return "|".join([self.kind, self.corpus, *(f"{name}:{value}" for name, value in parts.items())])

@@ -18,7 +18,7 @@ from experiments.nmt.learner import file_of
 from experiments.nmt.trial import fingerprint
 from volt.errors import ConfigError
 from volt.trial.running import trained_model
-from volt.trial.training import Recipe
+from volt.trial.training import TrainingRecipe
 
 RULES = ("balanced", "utility", "median500", "knee", "f95", "muv", "renyi")
 FIXED = (4_000, 8_000, 32_000)
@@ -36,7 +36,7 @@ def picks_of(texts: Sequence[Path], model: volt.LanguageModel | None = None) -> 
 
 def all_picks(data: Path, work: Path) -> dict[str, dict[str, Any]]:
     """Return corpus or direction → the fingerprint of its texts, and rule → size."""
-    model, found = trained_model(Recipe()), dict[str, dict[str, Any]]()
+    model, found = trained_model(TrainingRecipe()), dict[str, dict[str, Any]]()
     for name in lm_data.CORPORA:
         texts = lm_data.prepared(data, name, work)
         found[name] = {"text": texts.fingerprint, "picks": picks_of([texts.path("train")], model)}

@@ -17,7 +17,7 @@ from typing import Any
 
 from experiments.evidence.grid import Trial
 from volt.trial.results import Results
-from volt.trial.running import Processes, run_each
+from volt.trial.running import ChildProcesses, run_each
 
 
 class Runner:
@@ -26,7 +26,7 @@ class Runner:
     def __init__(self, data: Path, work: Path, *, device: str, note: Callable[[str], object], nice: int = 10) -> None:
         self.data, self.work, self.device, self.note = data, work, device, note
         self.n_failed = 0
-        self._processes = Processes(nice)
+        self._processes = ChildProcesses(nice)
 
     def run(
         self, trials: Sequence[Trial], keys: Mapping[Trial, str], results: Mapping[str, Results], *, until: float,

@@ -17,7 +17,7 @@ import torch
 
 from experiments.lm.data import prepared
 from volt.errors import VoltError
-from volt.trial.training import Recipe, results_so_far
+from volt.trial.training import TrainingRecipe, results_so_far
 
 CHANGED = ("characters", "width", "inner", "dropout", "lr", "products")  # options of the recipe
 
@@ -32,10 +32,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--threads", type=int, default=1)
     for name in CHANGED:
-        parser.add_argument(f"--{name}", type=type(getattr(Recipe(), name)), default=getattr(Recipe(), name))
+        parser.add_argument(
+            f"--{name}", type=type(getattr(TrainingRecipe(), name)), default=getattr(TrainingRecipe(), name)
+        )
     given = parser.parse_args(arguments)
     torch.set_num_threads(given.threads)
-    recipe, found = Recipe(**{name: getattr(given, name) for name in CHANGED}), dict[str, Any]()
+    recipe, found = TrainingRecipe(**{name: getattr(given, name) for name in CHANGED}), dict[str, Any]()
     try:
         texts = prepared(given.data, given.corpus, given.work)
         for found in results_so_far(texts, size=given.size, seed=given.seed, recipe=recipe, device=given.device):

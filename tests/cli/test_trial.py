@@ -17,9 +17,9 @@ COMMAND = ("trial", "corpus.txt", "--hours", "1", "--read", "50K", "--jobs", "1"
 @pytest.fixture(autouse=True)
 def trained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, run: Run) -> None:
     """A text, and trainings whose bits are a function of size and seed, in a process that only prints."""
-    from volt.trial.running import Ended, Processes
+    from volt.trial.running import ChildProcesses, Ended
 
-    def answer(self: Processes, command: list[str], **_: object) -> Ended:
+    def answer(self: ChildProcesses, command: list[str], **_: object) -> Ended:
         options = json.loads(command[-1])
         from volt.trial.texts import Texts
 
@@ -30,7 +30,7 @@ def trained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, run: Run) -> None:
         }  # fmt: skip
         return Ended(0, json.dumps(values), "")
 
-    monkeypatch.setattr(Processes, "run", answer)
+    monkeypatch.setattr(ChildProcesses, "run", answer)
     (tmp_path / "corpus.txt").write_text("\n".join(topics.values())[:40_000], encoding="utf-8")
 
 

@@ -21,11 +21,11 @@ from volt.choose.training_law import Training  # noqa: E402
 from volt.errors import ConfigError, CorpusError, VoltError  # noqa: E402
 from volt.trial.report import TrialResult, as_data, is_stopped  # noqa: E402
 from volt.trial.results import Curve  # noqa: E402
-from volt.trial.running import Ended, Processes, affordable, run  # noqa: E402
+from volt.trial.running import ChildProcesses, Ended, affordable, run  # noqa: E402
 from volt.trial.texts import LEAST, Texts, read_texts  # noqa: E402
-from volt.trial.training import Recipe, results_so_far  # noqa: E402
+from volt.trial.training import TrainingRecipe, results_so_far  # noqa: E402
 
-TINY = Recipe(width=16, inner=16, heads=2, layers=1, warmup=5, readings=2, lr=0.02, products="float32")
+TINY = TrainingRecipe(width=16, inner=16, heads=2, layers=1, warmup=5, readings=2, lr=0.02, products="float32")
 LENGTH = Training(read=6_000)
 
 
@@ -46,11 +46,11 @@ def one_thread() -> Iterator[None]:
 
 
 def in_this_process(
-    self: Processes, command: list[str], *, is_enough: Callable[[str], bool] = lambda line: False
+    self: ChildProcesses, command: list[str], *, is_enough: Callable[[str], bool] = lambda line: False
 ) -> Ended:
     """Train as the command would."""
     options, line = json.loads(command[-1]), ""
-    texts, recipe = Texts.read(Path(options.pop("folder"))), Recipe(**options.pop("recipe"))
+    texts, recipe = Texts.read(Path(options.pop("folder"))), TrainingRecipe(**options.pop("recipe"))
     for result in results_so_far(texts, recipe=recipe, **options):
         line = json.dumps(result)
         if is_enough(line):
@@ -60,7 +60,7 @@ def in_this_process(
 
 @pytest.fixture
 def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(Processes, "run", in_this_process)
+    monkeypatch.setattr(ChildProcesses, "run", in_this_process)
     (tmp_path / "corpus.txt").write_text(made_up())
     return tmp_path / "corpus.txt"
 
@@ -148,7 +148,7 @@ def test_trainings_that_are_clearly_worse_are_stopped(corpus: Path, monkeypatch:
 
 def test_a_training_that_fails_is_reported(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the last line of its stderr, and its exit ends the trial."""
-    monkeypatch.setattr(Processes, "run", lambda *_, **__: Ended(1, "", "out of memory"))
+    monkeypatch.setattr(ChildProcesses, "run", lambda *_, **__: Ended(1, "", "out of memory"))
     with pytest.raises(VoltError, match=r"the training of [0-9]+ tokens failed: out of memory; run again"):
         tiny(corpus)
 
@@ -157,13 +157,13 @@ def test_a_short_time_shortens_all_trainings() -> None:
     """Five fit into four fifths of the time; but none reads less than a million characters, or more than asked."""
     row = {"seconds": 20.0, "learning_seconds": 10.0, "reading_seconds": 5.0, "millions": [0.2], "dev": [3.0]}
     for hours, jobs in ((0.5, 1), (0.5, 4), (2, 2), (1e-3, 1), (1e3, 1)):
-        read = affordable(row, Recipe(characters=50_000_000), seconds=3600 * hours, jobs=jobs)
+        read = affordable(row, TrainingRecipe(characters=50_000_000), seconds=3600 * hours, jobs=jobs)
         assert 1_000_000 <= read <= 50_000_000
         seconds = 10 * read / 200_000 + 50 + 5
         assert read in (1_000_000, 50_000_000) or seconds * max(-(-5 // jobs), 2) == pytest.approx(
             0.8 * 3600 * hours, rel=0.01
         )
-    assert affordable(row, Recipe(characters=300_000), seconds=1, jobs=1) == 300_000
+    assert affordable(row, TrainingRecipe(characters=300_000), seconds=1, jobs=1) == 300_000
 
 
 def test_a_speed_is_measured_before_long_trainings(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ are padded on the right, where the causal mask hides padding. With w the width:
 
 With sines added to the embeddings instead, models with small vocabularies lag behind for long.
 
->>> model = LanguageModel(Shape(n_ids=10, width=16, inner=32, heads=2, layers=1, dropout=0.0))
+>>> model = CausalTransformer(Shape(n_ids=10, width=16, inner=32, heads=2, layers=1, dropout=0.0))
 >>> ids = torch.tensor([[2, 4, 5]])
 >>> model(ids, torch.tensor([[True, True, False]])).shape
 torch.Size([2, 10])
@@ -41,10 +41,10 @@ class Shape:
     dropout: float = 0.1
 
 
-class LanguageModel(nn.Module):
+class CausalTransformer(nn.Module):
     """A stack of layers that look back.
 
-    >>> sum(one.numel() for one in LanguageModel(Shape(n_ids=1000, width=128, inner=512, layers=2)).parameters())
+    >>> sum(one.numel() for one in CausalTransformer(Shape(n_ids=1000, width=128, inner=512, layers=2)).parameters())
     523776
     """
 

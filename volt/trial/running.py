@@ -34,12 +34,12 @@ from volt.count.corpus import count_words
 from volt.errors import ConfigError, VoltError
 from volt.files.atomic import make_folder
 from volt.files.paths import Sources, expand
-from volt.trial import language_model
+from volt.trial.language_model import CausalTransformer
 from volt.trial.report import TrialResult, amount
 from volt.trial.results import Results, Row, score
 from volt.trial.schedule import Sizes, is_hopeless, wanted
 from volt.trial.texts import Texts, fingerprint, read_texts, write_texts
-from volt.trial.training import Recipe, usable_device
+from volt.trial.training import TrainingRecipe, usable_device
 
 ENOUGH = 5  # trainings that a trial should afford
 LEAST = 1_000_000  # characters to read, below which models have hardly begun to learn
@@ -62,14 +62,14 @@ class Ended(NamedTuple):
     error: str
 
 
-class Processes:
+class ChildProcesses:
     """Child processes of low priority, which end with this process or with the block."""
 
     def __init__(self, nice: int = NICE) -> None:
         self.nice, self.is_over = nice, False
         self._running, self._lock = set[subprocess.Popen[str]](), Lock()
 
-    def __enter__(self) -> Processes:
+    def __enter__(self) -> ChildProcesses:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -112,7 +112,7 @@ def _be_subordinate(nice: int) -> None:
 
 def run_each(
     upcoming: Callable[[Collection[K]], Iterable[K]], work: Callable[[K], R], done: Callable[[K, R], object], *,
-    jobs: int, processes: Processes,
+    jobs: int, processes: ChildProcesses,
 ) -> None:  # fmt: skip
     """Work on the upcoming ones in threads, `jobs` at a time, until none is upcoming; processes end with an error.
 
@@ -141,7 +141,7 @@ class Trainings:
 
     texts: Texts
     results: Results
-    recipe: Recipe
+    recipe: TrainingRecipe
     device: str
     until: float
     report: Callable[[str], object]
@@ -175,7 +175,7 @@ class Trainings:
     def run(self, next_ones: Callable[[], Sequence[tuple[int, int]]], *, jobs: int) -> None:
         """Train the next ones, (size, seed), while there are any that would end in time."""
         self.curves = {(row["size"], row["seed"] - self.seed + 1): row["dev"] for row in self.rows}
-        processes = Processes()
+        processes = ChildProcesses()
 
         def upcoming(running: Collection[tuple[int, int]]) -> Iterator[tuple[int, int]]:
             for size, seed in next_ones():
@@ -184,7 +184,7 @@ class Trainings:
 
         run_each(upcoming, partial(self._train, processes), self._add, jobs=jobs, processes=processes)
 
-    def _train(self, processes: Processes, training: tuple[int, int]) -> dict[str, Any]:
+    def _train(self, processes: ChildProcesses, training: tuple[int, int]) -> dict[str, Any]:
         size, number = training
         curve = self.curves[training] = list[float]()
 
@@ -212,7 +212,7 @@ class Trainings:
             self.report(f"{size:,} tokens, seed {seed}: {score(result):.4f} bits per character; {read}")
 
 
-def parts(row: Row, recipe: Recipe) -> tuple[float, float, float]:
+def parts(row: Row, recipe: TrainingRecipe) -> tuple[float, float, float]:
     """Estimate the seconds of learning, of reading dev and test, and of the rest, by a training of another length."""
     rest = row["seconds"] - row["learning_seconds"] - row["reading_seconds"]
     per_character = row["learning_seconds"] / (1e6 * row["millions"][-1])
@@ -225,14 +225,14 @@ def rounds(jobs: int) -> int:
     return max(math.ceil(ENOUGH / jobs), 2)
 
 
-def affordable(row: Row, recipe: Recipe, *, seconds: float, jobs: int) -> int:
+def affordable(row: Row, recipe: TrainingRecipe, *, seconds: float, jobs: int) -> int:
     """Return the characters that each training can read, if five fit into the time; at most the recipe's.
 
     row: a training that shows the speed;  jobs: trainings at a time
 
     >>> row = {"seconds": 20, "learning_seconds": 10, "reading_seconds": 5, "millions": [0.2], "dev": [3.0]}
-    >>> affordable(row, Recipe(characters=50_000_000), seconds=1_800, jobs=1)
-    4650000
+    >>> affordable(row, TrainingRecipe(characters=50_000_000), seconds=1_800, jobs=1)
+    4660000
     """
     learning, *others = parts(row, recipe)
     each = 0.8 * seconds / rounds(jobs) - sum(others)
@@ -242,7 +242,7 @@ def affordable(row: Row, recipe: Recipe, *, seconds: float, jobs: int) -> int:
 
 def run(
     sources: Sources, folder: str | os.PathLike[str], *, hours: float, training: Training | None = None,
-    jobs: int | None = None, device: str = "auto", seed: int = 1, recipe: Recipe | None = None,
+    jobs: int | None = None, device: str = "auto", seed: int = 1, recipe: TrainingRecipe | None = None,
     report: Callable[[str], object] | None = None,
 ) -> TrialResult:  # fmt: skip
     """Train language models with vocabularies of several sizes on a text, and compare their bits per character.
@@ -260,7 +260,7 @@ def run(
     began, hours = time.monotonic(), arguments.number(hours, "hours")
     if not 0 < hours <= LONGEST:
         raise ConfigError(f"hours is {hours:g}; give a number above 0 and at most {LONGEST:,}")
-    training, recipe, note = training or Training(), recipe or Recipe(), report or (lambda line: None)
+    training, recipe, note = training or Training(), recipe or TrainingRecipe(), report or (lambda line: None)
     device, jobs = usable_device(device), None if jobs is None else arguments.whole(jobs, "jobs", low=1, high=256)
     jobs = jobs or (1 if device.startswith("cuda") else min(usable_cores(), 8))
     seed, folder = arguments.whole(seed, "seed", low=0), Path(arguments.path(folder, "folder"))
@@ -314,9 +314,9 @@ def check(row: Row) -> None:
         raise ValueError(f"{missing[0]} is missing")
 
 
-def trained_model(recipe: Recipe) -> LanguageModel:
+def trained_model(recipe: TrainingRecipe) -> LanguageModel:
     """Describe the model of the trainings for the rule `scaling`: weights without the embedding, and width."""
-    model = language_model.LanguageModel(recipe.shape(n_ids=1))
+    model = CausalTransformer(recipe.shape(n_ids=1))
     return LanguageModel(sum(one.numel() for one in model.parameters()) - recipe.width, recipe.width)
 
 

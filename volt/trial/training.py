@@ -34,7 +34,7 @@ from volt.count.corpus import count_words
 from volt.errors import ConfigError, VoltError, missing
 from volt.learn.bpe import learn_bpe
 from volt.stream import Source, Stream
-from volt.trial.language_model import LanguageModel, Shape, operations
+from volt.trial.language_model import CausalTransformer, Shape, operations
 from volt.trial.texts import Texts
 from volt.vocabulary import Vocabulary
 
@@ -50,7 +50,7 @@ _ANY = 1 << 20  # tokens of a batch: its rows decide
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class TrainingRecipe:
     """The options of a training, except the corpus, the vocabulary and the seed.
 
     characters: to learn from, about;  rows: segments of a batch;  width … dropout: of the model;  lr, warmup: the
@@ -88,14 +88,14 @@ class Reading:
     test: float
 
 
-class Judge:
+class Trainer:
     """A training and its readings."""
 
-    def __init__(self, texts: Texts, vocabulary: Vocabulary, recipe: Recipe, *, seed: int, device: str) -> None:
+    def __init__(self, texts: Texts, vocabulary: Vocabulary, recipe: TrainingRecipe, *, seed: int, device: str) -> None:
         torch.manual_seed(seed)
         self.texts, self.vocabulary, self.recipe, self.seed = texts, vocabulary, recipe, seed
         self.device = torch.device(device)
-        self.model = LanguageModel(recipe.shape(len(vocabulary))).to(self.device)
+        self.model = CausalTransformer(recipe.shape(len(vocabulary))).to(self.device)
         self.mean = AveragedModel(self.model, multi_avg_fn=get_ema_multi_avg_fn(recipe.average))
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.01)
         self.tokens, self.updates, self.segments, self.operations = 0, 0, 0, 0.0
@@ -179,27 +179,27 @@ def vocabulary_of(texts: Texts, size: int) -> Vocabulary:
 
 
 def results_so_far(
-    texts: Texts, *, size: int, seed: int, recipe: Recipe, device: str = "cpu"
+    texts: Texts, *, size: int, seed: int, recipe: TrainingRecipe, device: str = "cpu"
 ) -> Iterator[dict[str, Any]]:
     """Train, and yield the result after each reading, as JSON data; the last one is the whole training's.
 
     millions: characters read until each reading, in millions;  dev, test: bits per character at each reading
     """
     began, readings = time.perf_counter(), list[Reading]()
-    judge = Judge(texts, vocabulary_of(texts, size), recipe, seed=seed, device=device)
-    for reading in judge.readings():
+    trainer = Trainer(texts, vocabulary_of(texts, size), recipe, seed=seed, device=device)
+    for reading in trainer.readings():
         readings.append(reading)
         seconds = time.perf_counter() - began
         yield {
-            "text": texts.fingerprint, "ids": len(judge.vocabulary),
-            "parameters": sum(one.numel() for one in judge.model.parameters()),
-            "text_characters": texts.characters, "text_bytes": texts.n_bytes, "updates": judge.updates,
-            "tokens": judge.tokens,
+            "text": texts.fingerprint, "ids": len(trainer.vocabulary),
+            "parameters": sum(one.numel() for one in trainer.model.parameters()),
+            "text_characters": texts.characters, "text_bytes": texts.n_bytes, "updates": trainer.updates,
+            "tokens": trainer.tokens,
             "millions": [round(one.characters, 4) for one in readings],
             "operations": [one.operations for one in readings],
             "dev": [round(one.dev, 5) for one in readings], "test": [round(one.test, 5) for one in readings],
-            "seconds": round(seconds, 3), "learning_seconds": round(judge.learning_seconds, 3),
-            "reading_seconds": round(judge.reading_seconds, 3), "tokens_per_second": round(judge.tokens / seconds),
+            "seconds": round(seconds, 3), "learning_seconds": round(trainer.learning_seconds, 3),
+            "reading_seconds": round(trainer.reading_seconds, 3), "tokens_per_second": round(trainer.tokens / seconds),
         }  # fmt: skip
 
 
@@ -217,7 +217,7 @@ def usable_device(name: str) -> str:
 def main() -> None:
     options = json.loads(sys.argv[1])
     torch.set_num_threads(1)
-    texts, recipe = Texts.read(Path(options.pop("folder"))), Recipe(**options.pop("recipe"))
+    texts, recipe = Texts.read(Path(options.pop("folder"))), TrainingRecipe(**options.pop("recipe"))
     try:
         for result in results_so_far(texts, recipe=recipe, **options):
             print(json.dumps(result), flush=True)  # noqa: T201
