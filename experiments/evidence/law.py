@@ -150,7 +150,7 @@ def points(rows: Sequence[Mapping[str, Any]]) -> list[Point]:
             for size, alike in sorted(by_size.items()):
                 usable = [row for row in alike if has_reached(row, reading)]
                 scores[size] = [score(row, reading) for row in usable]
-                ends |= {size: best_reading(row, reading) for row in usable}
+                ends[size] = max((best_reading(row, reading) for row in usable), default=0.0)
             scores = {size: found for size, found in scores.items() if found}
             if len(scores) >= 3:
                 found = tuple(np.array(one) for one in scores.values())

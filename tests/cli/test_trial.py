@@ -65,7 +65,7 @@ def test_a_trial_reads_stdin(run: Run, tmp_path: Path) -> None:
         (COMMAND[:2], 2, "Missing option '--hours'"),
         (("trial", "nothing", "--hours", "1"), 1, "nothing: no such file; check the path"),
         ((*COMMAND[:4], "--epochs", "0"), 2, "epochs is 0; give a number above 0"),
-        ((*COMMAND, "--epochs", "3"), 2, "epochs and read both tell the length of a training; remove one"),
+        ((*COMMAND, "--epochs", "3"), 2, "epochs and read both give the length of a training; remove one"),
         ((*COMMAND[:-1], "abacus"), 2, "device 'abacus' cannot be used; choose auto, cpu or cuda"),
         (("trial", "corpus.txt", "--hours", "0.0001"), 2, "minutes are needed; for 5, pass --hours 0."),
         ((*COMMAND, "-o", "-"), 2, "-o -: the results are several files"),

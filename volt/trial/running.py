@@ -260,9 +260,9 @@ def run(
     began, hours = time.monotonic(), arguments.number(hours, "hours")
     if not 0 < hours <= LONGEST:
         raise ConfigError(f"hours is {hours:g}; give a number above 0 and at most {LONGEST:,}")
-    training, recipe, note = training or Training(), recipe or TrainingRecipe(), report or (lambda line: None)
+    training, note = training or Training(), report or (lambda line: None)
     device, jobs = usable_device(device), None if jobs is None else arguments.whole(jobs, "jobs", low=1, high=256)
-    jobs = jobs or (1 if device.startswith("cuda") else min(usable_cores(), 8))
+    jobs, recipe = jobs or (1 if device.startswith("cuda") else min(usable_cores(), 8)), recipe or usual_recipe(device)
     seed, folder = arguments.whole(seed, "seed", low=0), Path(arguments.path(folder, "folder"))
     encoded = read_texts(expand(sources))
     make_folder(folder)
@@ -318,6 +318,11 @@ def trained_model(recipe: TrainingRecipe) -> LanguageModel:
     """Describe the model of the trainings for the rule `scaling`: weights without the embedding, and width."""
     model = CausalTransformer(recipe.shape(n_ids=1))
     return LanguageModel(sum(one.numel() for one in model.parameters()) - recipe.width, recipe.width)
+
+
+def usual_recipe(device: str) -> TrainingRecipe:
+    """Return the recipe of a device: without matrix products in bfloat16 on CPUs, most of which emulate them slowly."""
+    return TrainingRecipe(products="bfloat16" if device.startswith("cuda") else "float32")
 
 
 def usable_cores() -> int:
