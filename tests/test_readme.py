@@ -81,4 +81,4 @@ def test_a_pipeline_in_a_shell(folder: Path) -> None:
     shell = re.sub(r"(?<![.\w])volt ", " ".join(VOLT) + " ", line)
     done = subprocess.run(shell, shell=True, cwd=folder, capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr.decode()
-    assert done.stdout.decode() == "an</w> un se en</w> sen ten ce</w> about</w> subclasses</w>\n"
+    assert done.stdout.decode() == "an</w> un se en</w> sen ten ce</w> about</w> sub classes</w>\n"
