@@ -43,11 +43,8 @@ def imports() -> Iterator[tuple[str, str, bool]]:
             for name in [node.module or ""] if isinstance(node, ast.ImportFrom) else named:
                 package = name.partition(".")[0]
                 if package not in sys.stdlib_module_names | {"volt", "volt_cli", ""}:
-                    yield (
-                        package,
-                        f"{path.relative_to(ROOT)}:{node.lineno}",
-                        is_late or path.parent.name in LATE,
-                    )
+                    place = f"{path.relative_to(ROOT)}:{node.lineno}"
+                    yield package, place, is_late or path.parent.name in LATE
 
 
 def _statements(node: ast.AST, is_late: bool = False) -> Iterator[tuple[ast.AST, bool]]:

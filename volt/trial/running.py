@@ -17,11 +17,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from queue import SimpleQueue
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
@@ -120,15 +121,16 @@ def run_each(
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.siginterrupt(signal.SIGINT, True)  # libraries may have asked for waits to continue
-    running = dict[Future[R], K]()
+    running, ended = dict[Future[R], K](), SimpleQueue[Future[R]]()  # a signal can interrupt this queue at any time
     with ThreadPoolExecutor(jobs) as pool, processes:
         while True:
             for key in islice(upcoming([*running.values()]), jobs - len(running)):
-                running[pool.submit(work, key)] = key
+                running[future := pool.submit(work, key)] = key
+                future.add_done_callback(ended.put)
             if not running:
                 return
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                done(running.pop(future), future.result())
+            future = ended.get()
+            done(running.pop(future), future.result())
 
 
 @dataclass(slots=True)
