@@ -72,7 +72,8 @@ class Training:
         """
         epochs = self.of(n_characters)
         assumed = " (assumed)" * (self.epochs is None and self.read is None)
-        why = f"{FACTOR} √(C/E) for C = {n_characters:,} characters and E = {epochs:.4g} epoch{'s' * (epochs != 1)}{assumed}"
+        read = f"{epochs:.4g} epoch{'s' * (epochs != 1)}{assumed}"
+        why = f"{FACTOR} √(C/E) for C = {n_characters:,} characters and E = {read}"
         size = FACTOR * math.sqrt(n_characters / epochs)
         return why if size <= MOST else f"{why} is {size:,.0f}, but no training had more than {MOST:,} tokens"
 
