@@ -116,7 +116,7 @@ def test_weights_that_are_no_numbers_any_more_are_reported(corpora: Path, tmp_pa
     """And give no result."""
     texts = lm_data.prepared(corpora, "ted-fi", tmp_path / "work")
     recipe = training.TrainingRecipe(characters=2_000, lr=1e30, warmup=1)
-    with pytest.raises(ConfigError, match=r"nan bits per character; give a lower --lr"):
+    with pytest.raises(ConfigError, match=r"nan bits per character; give a lower lr"):
         trained(texts, size=500, seed=1, recipe=recipe)
 
 

@@ -75,5 +75,6 @@ def _report(result: TrialResult, folder: Path, corpus: str, *, as_json: bool, qu
     if as_json:
         print_json({**as_data(result), "output": str(folder)}, indent=1)
     elif not quiet:
-        show(as_text(result, corpus=corpus))
+        show(as_text(result))
+        say(f"next: volt search {corpus} --select fixed:{result.best_for_request}")
         say_written(folder / "trial.html")

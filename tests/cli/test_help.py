@@ -104,8 +104,8 @@ def test_the_groups_of_a_search_are_headings(run: Run) -> None:
     """`volt search --help` shows the options of a group under the group's heading."""
     shown = run("search", "--help").stdout.decode()
     for group in (
-        options.SizeOptions, options.ModelOptions, options.CountOptions, NamedSourceOptions, options.CandidateOptions,
-        options.SpecialOptions, options.TransportOptions,
+        options.SizeOptions, options.TrainingOptions, options.CountOptions, NamedSourceOptions,
+        options.CandidateOptions, options.SpecialOptions, options.TransportOptions,
     ):  # fmt: skip
         part = shown[shown.index(f"─ {group.PANEL} ─") :].partition("╰")[0]
         for field in fields(group):

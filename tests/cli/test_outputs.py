@@ -28,7 +28,7 @@ FILES = {"FILE", "PLACE", "FOLDER", "CORPUS", "TEXT", "MODEL", "PATH", "CONFIG",
          "FILE|N", "STATE"}  # fmt: skip
 PLAIN = {None, "START:STOP:STEP", "RULE", "NAME", "N,N", "N", "TOKEN", "TOKEN[=ID]", "X", "P", "MARK", "FORMAT", "T",
          "RATE", "S", "SHARE", "TRANSFORM", "WHAT", "FORM", "KIND", "HOW", "BYTES", "OVER", "OF", "L1-L2", "SOURCE",
-         "KEY=VALUE", "ID|TOKEN", "PATTERN", "HOST:PORT"}  # fmt: skip
+         "KEY=VALUE", "ID|TOKEN", "PATTERN", "HOST:PORT", "E", "H"}  # fmt: skip
 VOCABULARY = Vocabulary(merges=(("t", "h"), ("th", "e</w>")), tokens=("t", "h", "e</w>", "th", "the</w>"))
 OUTPUTS = {"out", "markdown", "plots", "state", "summary", "html", "id_map"}
 INPUTS = {"corpus", "candidates", "model", "files", "text", "path", "merges", "sample", "heldout", "systems", "config",
@@ -38,6 +38,7 @@ REPLACED = {
     ("stream run", "state", "from_state"),  # a state makes way for the one that follows
     ("binarize", "out", "model"),  # which writes PREFIX.bin and PREFIX.idx; tests/cli/test_binarize.py
     ("binarize", "out", "files"),
+    ("trial", "out", "corpus"),  # a folder, in which train.txt and others are written; tests/cli/test_trial.py
 }
 NAMED = {("search", "corpus"), ("compare", "corpus"), ("compare", "heldout")}  # texts that may be NAME=FILE
 # What an option must be given where the others do not say.

@@ -57,7 +57,7 @@ SPECIAL: Options = {
 MODEL: Options = {"--model-params 100 --model-width 2": {"model": volt.LanguageModel(100, 2)}}
 SEARCHING: Options = {
     **PARAMETERS, **MODEL, "--sizes 18:22:2": {"sizes": range(18, 23, 2)}, "--select fixed:19": {"select": 19},
-    "--multiple-of 3": {"multiple_of": 3},
+    "--multiple-of 3": {"multiple_of": 3}, "--epochs 2": {"training": volt.Training(2)},
 }  # fmt: skip
 PARITY: Options = {"--parity": {"parity": True}, "--parity-unit byte": {"unit": "byte"}}
 EXTENDING: Options = {"--extend old.volt": {"old": True}, "--new-atoms leave": {"new_atoms": False}}
@@ -71,7 +71,9 @@ WAYS: dict[str, Options] = {
     "extended": {**COUNTING, **SEARCHING, **LEAST, **EXTENDING},
     "columns": {**LOWERCASE, **BYTES, **TEMPERATURE, **SKIP, **OFTEN, "--column text": {"column": "text"}},
     "tables": {**TEMPERATURE, **SKIP, **OFTEN, "--word-counts": {"word_counts": True}},
-    "until decided": {**COUNTING, **WORDS, **SPECIAL, **MODEL, **MARKER},
+    "until decided": {
+        **COUNTING, **WORDS, **SPECIAL, **MODEL, **MARKER, "--read 1K": {"training": volt.Training(read=1000)},
+    },
 }  # fmt: skip
 NAMED = ("mixed", "alike", "columns", "tables")
 APART = """--help --engine --address --memory --approximate --output --force --all --json --quiet --per-source

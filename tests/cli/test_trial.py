@@ -41,7 +41,7 @@ def test_a_trial_reports_the_best_size_and_the_losses_of_rules(run: Run, tmp_pat
     assert said.splitlines()[-1] == "wrote corpus.trial/trial.html"
     data = json.loads((again := run(*COMMAND, "--json")).stdout)
     assert report.startswith(f"answer    {data['best']:,} tokens: ")
-    assert f"next      volt search corpus.txt --select fixed:{data['best']}\n" in report
+    assert f"next: volt search corpus.txt --select fixed:{data['best']}\n" in said
     assert all(f"\n{rule}" in report for rule in ("trained", "balanced", "knee", "f95"))
     assert "seed 1" in said
     assert "seed 1" not in again.stderr.decode()

@@ -209,8 +209,8 @@ def as_data(result: TrialResult) -> dict[str, Any]:
     }
 
 
-def as_text(result: TrialResult, *, corpus: str = "CORPUS") -> RenderableType:
-    """Return the report for a rich console; print it with `crop=False`. corpus: as the user wrote it"""
+def as_text(result: TrialResult) -> RenderableType:
+    """Return the report for a rich console; print it with `crop=False`."""
     from rich.console import Group
     from rich.text import Text
 
@@ -220,5 +220,4 @@ def as_text(result: TrialResult, *, corpus: str = "CORPUS") -> RenderableType:
     strong = [int(size) for size in result.curve.sizes].index(result.best)
     parts += ["", Grid(HEADS, size_rows(result), range(5), strong=strong), ""]
     parts += [Grid(RULES, rule_rows(result), [1]), "", Grid(READS, read_rows(result), range(3)), ""]
-    command = f"volt search {corpus} --select fixed:{result.best_for_request}"
-    return Group(*parts, LabelledText("next      ", command.split(" ")))
+    return Group(*parts)

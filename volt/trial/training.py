@@ -117,7 +117,7 @@ class Trainer:
                 dev, test = (self.bits(split) for split in ("dev", "test"))
                 clock = self.count("reading_seconds", clock)
                 if not math.isfinite(dev + test):
-                    raise ConfigError(f"update {self.updates:,}: {dev} bits per character; give a lower --lr")
+                    raise ConfigError(f"update {self.updates:,}: {dev} bits per character; give a lower lr")
                 yield Reading(self.segments * of_segment / 1e6, self.operations, dev, test)
                 best, since = (dev, 0) if dev < best else (best, since + 1)
                 if since == self.recipe.patience or self.updates == last:
