@@ -261,6 +261,8 @@ def test_unknown_text_is_refused_where_that_is_asked_for() -> None:
             "holds: a list of tokens cannot encode text, so field 'src' must hold pieces or ids",
         ),
         ({"src": LIST}, {"beyond": "crop"}, "unknown beyond 'crop'; choose from refuse, truncate"),
+        ({"src": LIST}, {"bos": 1}, "bos is 1 (int); give True or False"),
+        ({"src": LIST}, {"eos": "no"}, "eos is 'no' (str); give True or False"),
         ({"src": "/nowhere.volt"}, {}, "/nowhere.volt"),
     ],
 )  # fmt: skip

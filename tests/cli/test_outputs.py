@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -278,10 +278,11 @@ def test_an_unnamed_vocabulary_makes_way_for_that_of_the_same_corpus(run: Run, t
     second = Path("corpus.volt").read_bytes()
     assert second != first
     shutil.copy("corpus.txt", "same.txt")
-    Path("corpus.txt").write_text(Path("corpus.txt").read_text().replace("cat", "dog"))  # as many lines and bytes
-    Path("corpus.txt").write_text(Path("corpus.txt").read_text() + "the end\n")
-    for options, what in (([], "another corpus"), (["--json"], "another corpus")):
-        message = run("search", "corpus.txt", *options, status=2)
+    as_many_lines = Path("corpus.txt").read_text().replace("cat", "lion")
+    as_many_bytes = Path("corpus.txt").read_text().replace("\n", " ", 1).replace("cat", "dog")
+    for text, options in product((as_many_lines, as_many_bytes), ([], ["--json"])):
+        Path("corpus.txt").write_text(text)
+        message, what = run("search", "corpus.txt", *options, status=2), "another corpus"
         assert f"corpus.volt: exists, but was made from {what}" in message.stderr.decode()
         assert b"choose another file with -o, or replace it with --force" in message.stderr
         assert Path("corpus.volt").read_bytes() == second

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,16 @@ def test_what_is_not_said_is_what_python_takes() -> None:
     packs = error_text(ONE + "  fields: {text: v.volt}\n  pack: {length: 8, rows: 2}\n")
     assert packs.by_tokens is None
     assert ByPacks(**packs.by_packs or {}) == ByPacks(length=8, rows=2)
+
+
+@pytest.mark.parametrize("key", ["length", "rows"])
+def test_packs_have_limits(key: str) -> None:
+    """The largest value of each key is accepted; one more is refused with its key."""
+    sizes, most = {"length": 8, "rows": 2}, 1 << 24
+    start = ONE + "  fields: {text: v.volt}\n  pack: "
+    assert (error_text(start + json.dumps({**sizes, key: most})).by_packs or {})[key] == most
+    with pytest.raises(ConfigError, match=rf"batches\.pack\.{key}: .*16,?777,?216"):
+        error_text(start + json.dumps({**sizes, key: most + 1}))
 
 
 FAULTS: dict[str, tuple[str, int, str]] = {
