@@ -329,7 +329,7 @@ def test_losses_are_never_below_zero_and_zero_at_the_best_size(data: st.DataObje
     n = data.draw(st.integers(0, len(sizes) - 2))
     between = data.draw(st.integers(sizes[n], sizes[n + 1]))
     assert min(scores[n : n + 2]) - 1e-9 <= curve.at(between) <= max(scores[n : n + 2]) + 1e-9
-    assert sizes[0] <= curve.smooth() <= sizes[-1]
+    assert sizes[0] <= tables.smooth_best(curve) <= sizes[-1]
 
 
 def test_rules_are_ranked_by_what_they_lose() -> None:

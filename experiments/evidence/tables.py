@@ -87,13 +87,26 @@ def regrets(curves: Sequence[Curve], picks: Mapping[str, Mapping[str, int]], mea
     judged = [one for one in curves if len(one.sizes) > 2]
     if not judged:
         return []
-    floor = Regret.of(FLOOR, {one.corpus: measure.regret(one, one.smooth()) for one in judged})
+    floor = Regret.of(FLOOR, {one.corpus: measure.regret(one, smooth_best(one)) for one in judged})
     rules = [
         rule for rule in picks[judged[0].corpus]
-        if all(rule in picks[one.corpus] and one.reaches(picks[one.corpus][rule]) for one in judged)
+        if all(rule in picks[one.corpus] and is_near(one, picks[one.corpus][rule]) for one in judged)
     ]  # fmt: skip
     found = [_of_rule(rule, judged, picks, measure) for rule in rules]
     return [floor, *sorted(found, key=lambda one: (one.mean, one.worst))]
+
+
+def is_near(curve: Curve, size: int) -> bool:
+    """Check that a size is at most a factor of two beyond the tried sizes."""
+    return bool(curve.sizes[0] <= 2 * size and size <= 2 * curve.sizes[-1])
+
+
+def smooth_best(curve: Curve) -> int:
+    """Return the best size of a parabola over log size, fitted through all scores."""
+    places = np.repeat(np.log(curve.sizes), [len(one) for one in curve.scores])
+    fit = np.polynomial.Polynomial.fit(places, np.concatenate(curve.scores), min(2, len(curve.sizes) - 1))
+    inner = np.linspace(places.min(), places.max(), 1001)
+    return round(float(np.exp(inner[np.argmin(fit(inner))])))
 
 
 def _of_rule(rule: str, curves: Sequence[Curve], picks: Mapping[str, Mapping[str, int]], measure: Measure) -> Regret:

@@ -20,7 +20,6 @@ from volt.comparison.muv_study import CURVE_POINTS, FLOORS, GRID, GRID_STEP, muv
 from volt.comparison.page.charts import specifications
 from volt.comparison.tables import FORMS, pick_table, report_tables, source_tables
 from volt.comparison.texts import N_SAMPLES, SAMPLE_LENGTHS, UNSEEN_SHARE
-from volt.comparison.time_and_memory import Cost
 from volt.learn.bpe import learn_bpe
 
 TEXTS = {
@@ -41,7 +40,7 @@ def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def timeless(data: dict[str, Any]) -> dict[str, Any]:
     """Replace times and memory, which differ from run to run, and leave out rules that pick what others pick."""
-    for row in (*data["systems"], *data["study"]["costs"]):
+    for row in data["systems"]:
         row.update({name: None if row[name] is None else 1_234.5 for name in ("seconds", "memory_mb")})
     return data | {"systems": [system for system in data["systems"] if system["name"] in SYSTEMS]}
 
@@ -82,12 +81,9 @@ def test_tables_and_data_are_the_stored_ones() -> None:
 def test_a_study_is_the_stored_one() -> None:
     """The grid, the argmaxes of all grids, the curve, and the warnings of a search."""
     counts = {word: n + 2 for n, word in enumerate("".join(TEXTS.values()).split())}
-    result, cost = search(learn_bpe(counts, 30), sizes=(20, 25, 30)), Cost(2.0, 3.0)
-    study = asdict(muv_study(
-        result, parameters=SearchParameters(), volt_cost=cost, sweep_cost=cost + Cost(1.0, None), grid=(20, 24, 28, 99),
-        grid_step=4,
-    ))  # fmt: skip
-    rows = {name: [_row(row) for row in study[name]] for name in ("grid", "argmaxes", "costs")}
+    result = search(learn_bpe(counts, 30), sizes=(20, 25, 30))
+    study = asdict(muv_study(result, parameters=SearchParameters(), grid=(20, 24, 28, 99), grid_step=4))
+    rows = {name: [_row(row) for row in study[name]] for name in ("grid", "argmaxes")}
     curve = {name: " ".join(f"{value:.4g}" for value in column) for name, column in study["curve"].items()}
     check("comparison study", rows | {"curve": curve, "warnings": study["warnings"]})
 

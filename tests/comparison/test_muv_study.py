@@ -13,7 +13,6 @@ from volt.choose.search import search
 from volt.choose.size_steps import SearchParameters, size_steps
 from volt.comparison import muv_study as module
 from volt.comparison.muv_study import GRID, grid_argmax
-from volt.comparison.time_and_memory import Cost
 from volt.count.word_counts import WordCounts
 from volt.learn.bpe import learn_bpe
 
@@ -22,9 +21,7 @@ STEMS = ("walk", "talk", "stalk", "jump", "bump", "lump", "sing", "ring", "bring
 WORDS = {stem + end: 1 + (7 * i + 5 * j) % 23 for i, stem in enumerate(STEMS) for j, end in enumerate(ENDS)}
 SIZES = range(30, 110, 10)
 
-muv_study = partial(
-    module.muv_study, parameters=SearchParameters(), volt_cost=Cost(2.0, 30.0), sweep_cost=Cost(1.0, None)
-)
+muv_study = partial(module.muv_study, parameters=SearchParameters())
 
 
 @pytest.fixture(scope="module")

@@ -128,7 +128,7 @@ def compare(
     results = tuple(_results(compared, both, work, length=parameters.length, model=model))
     work.problems += _unknown(results)
     with work.phase("study"):
-        study = muv_study(result.search, parameters=parameters, volt_cost=result.volt, sweep_cost=result.sweep)
+        study = muv_study(result.search, parameters=parameters)
     with work.phase("samples"):
         tokens, cuts = token_table(result.search), sample_cuts(result.search, _samples(samples, texts, result.search))
     return Comparison(

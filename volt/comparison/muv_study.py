@@ -18,7 +18,6 @@ from volt.choose.exact_curve import EntropyCurve, muv_search
 from volt.choose.search import SearchResult
 from volt.choose.size_steps import SearchParameters, size_steps
 from volt.choose.vocabulary_at import counts_of_kept, vocabulary_of
-from volt.comparison.time_and_memory import Cost
 from volt.encode.encoder import Encoder
 from volt.learn.candidates import Candidates
 from volt.text.atoms import PREFIX, SUFFIX
@@ -139,57 +138,27 @@ class Argmax:
 
 
 @dataclass(frozen=True, slots=True)
-class CostRow:
-    """A row in the format of the paper's Table 4."""
-
-    approach: str
-    size: int
-    seconds: float | None
-    memory_mb: float | None
-    gpu_hours: float
-    measured: bool
-    note: str
-
-
-@dataclass(frozen=True, slots=True)
 class Study:
     """The study of MUV-search.
 
     grid: for each size, three entropies, and the MUV (Eq. 1) of each: Eq. 2 by tokens, Eq. 2 by pieces, and Eq. 4
     argmaxes: the sizes with the greatest MUV
     curve: entropy and MUV of BPE at up to 500 evenly spaced sizes; the first size has no MUV
-    costs: rows as in the paper's Table 4
     warnings: sentences on what the argmaxes depend on
     """
 
     grid: tuple[Row, ...]
     argmaxes: tuple[Argmax, ...]
     curve: dict[str, list[float]]
-    costs: tuple[CostRow, ...]
     warnings: tuple[str, ...]
 
 
-_TABLE_4 = "the paper's Table 4: WMT-14 English-German, trial trainings and downstream evaluation on GPUs"
-QUOTED = (
-    CostRow("BPE-Search (quoted)", 12_600, None, None, 384, False, _TABLE_4),
-    CostRow("MUV-Search (quoted)", 9_700, 5.4 * 3600, None, 30, False, _TABLE_4),
-    CostRow("VOLT (quoted)", 11_600, 0.5 * 3600, None, 30, False, _TABLE_4),
-)
-
-
 def muv_study(
-    search: SearchResult, *, parameters: SearchParameters, volt_cost: Cost, sweep_cost: Cost,
-    grid: Sequence[int] = GRID, grid_step: int = GRID_STEP,
+    search: SearchResult, *, parameters: SearchParameters, grid: Sequence[int] = GRID, grid_step: int = GRID_STEP
 ) -> Study:  # fmt: skip
     candidates, reached = search.candidates, _within(search.candidates, grid)
     curves = {length: muv_search(candidates, length=length) for length in get_args(Length)}
     argmaxes = _argmaxes(candidates, curves, reached, grid_step)
-    on_grid = next((one for one in argmaxes if (one.over, one.length) == ("grid", "type")), None)
-    note = f"learning the candidates, and {len(search.steps)} transports; no training"
-    costs = [_measured(f"VOLT, {search.pick.rule}", search.pick.size, volt_cost, note)]
-    if on_grid is not None:
-        note = "learning the candidates; the entropy of every size follows from it, without encoding; no training"
-        costs.append(_measured("MUV-search", on_grid.size, sweep_cost, note))
     by_type, by_occurrence = curves["type"], curves["occurrence"]
     at = np.unique(np.linspace(0, len(by_type.sizes) - 1, CURVE_POINTS).round().astype(int))
     sizes, first, second = by_type.sizes[at], by_type.entropies[at], by_occurrence.entropies[at]
@@ -201,7 +170,6 @@ def muv_study(
         grid=_grid_rows(search, reached, curves, parameters),
         argmaxes=tuple(argmaxes),
         curve={name: column.tolist() for name, column in columns.items()},
-        costs=(*costs, *QUOTED),
         warnings=tuple(_warnings(argmaxes, reached, grid, candidates.n_tokens)),
     )
 
@@ -248,10 +216,6 @@ def _grid_rows(
     for name, values in entropies.items():
         columns |= {f"{name}entropy": values.tolist(), f"{name}muv": [None, *muv(values, np.array(sizes)).tolist()]}
     return tuple(dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=False))
-
-
-def _measured(approach: str, size: int, cost: Cost, note: str) -> CostRow:
-    return CostRow(approach, size, cost.seconds, cost.memory_mb, 0.0, True, note)
 
 
 def _warnings(argmaxes: Sequence[Argmax], reached: Sequence[int], grid: Sequence[int], n_tokens: int) -> Iterator[str]:

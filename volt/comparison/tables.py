@@ -103,7 +103,6 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "millions": lambda value: f"{value / 1e6:,.2f}",
     "thousand millions": lambda value: _significant(value / 1e9),
     "seconds": lambda value: f"{value:.2f}",
-    "significant": _significant,
 }
 
 SYSTEM = TableColumn("name", "system", "vocabulary, and how it was made")
@@ -259,7 +258,7 @@ def _source_rows(system: Data, part: str) -> Iterator[Data]:
 
 
 def study_tables(data: Data) -> list[Table]:
-    """Return MUV-search's grid, the argmaxes of Eq. 1, and the cost as in the paper's Table 4."""
+    """Return MUV-search's grid, and the argmaxes of Eq. 1."""
     grid = [SIZE]
     for prefix, name, short, title in (
         ("", "by type", "type", "Eq. 2, mean length over the tokens"),
@@ -277,18 +276,11 @@ def study_tables(data: Data) -> list[Table]:
         TableColumn("length", "mean length", "of Eq. 2, over the tokens (type) or over their pieces (occurrence)"),
         TableColumn("size", "argmax", "size of the greatest MUV", "count"), MUV, EDGE,
     ]  # fmt: skip
-    costs = [
-        TableColumn("approach", "approach", "how a size is found"), SIZE,
-        replace(SECONDS, title="wall time measured here, CPU time quoted", form="significant"), MEMORY,
-        TableColumn("gpu_hours", "GPU hours", "of trial trainings", "significant"),
-        TableColumn("measured", "measured here", "else quoted from the paper", "yes"), TableColumn("note", "note", ""),
-    ]  # fmt: skip
     study, note = data["study"], legend([column for column in grid if column.form == "fine"])
     where = "MUV-search: where Eq. 1 is greatest"
     return [
         Table("grid", "MUV-search: the paper's grid", grid, study["grid"], note=note),
         Table("argmaxes", where, argmaxes, study["argmaxes"], note=legend(argmaxes[:3])),
-        Table("search-costs", "Search cost, as in the paper's Table 4", costs, study["costs"]),
     ]
 
 

@@ -125,13 +125,6 @@ class SpecialTokens:
         """
         return [match.span() for match in _finder(self.user).finditer(text)] if self.user else []
 
-    def reveal(self, text: str) -> str:
-        """Undo `hide`.
-
-        text: with hidden user tokens
-        """
-        return "".join(self.revealed(ord(char)) or char for char in text) if self.user else text
-
     def revealed(self, code_point: int) -> str | None:
         """Return the user token that a private character stands for, if any.
 

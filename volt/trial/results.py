@@ -123,14 +123,3 @@ class Curve:
     def at(self, size: int) -> float:
         """Interpolate the score of any size over log size; a size beyond the tried ones scores as the last one."""
         return float(np.interp(np.log(size), np.log(self.sizes), self.means))
-
-    def reaches(self, size: int) -> bool:
-        """Check that a size is at most a factor of two beyond the tried sizes."""
-        return bool(self.sizes[0] <= 2 * size and size <= 2 * self.sizes[-1])
-
-    def smooth(self) -> int:
-        """Return the best size of a parabola over log size, fitted through all scores."""
-        places = np.repeat(np.log(self.sizes), [len(one) for one in self.scores])
-        fit = np.polynomial.Polynomial.fit(places, np.concatenate(self.scores), min(2, len(self.sizes) - 1))
-        inner = np.linspace(places.min(), places.max(), 1001)
-        return round(float(np.exp(inner[np.argmin(fit(inner))])))

@@ -81,10 +81,6 @@ class Splitter:
         return _compiled(splits)
 
     @property
-    def n_states(self) -> int:
-        return sum(len(automaton.moves) - 1 for automaton in self.automata)
-
-    @property
     def is_linear(self) -> bool:
         """Return whether splitting provably takes linear time. Raises ConfigError if the proof takes too long."""
         return all(map(is_linear, self.automata))
