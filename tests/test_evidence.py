@@ -384,5 +384,5 @@ def test_the_picks_are_those_of_the_rules(tmp_path: Path) -> None:
     """On a corpus of the trials, rules pick today what picks.json says, and its results are of the same text."""
     texts = lm_data.prepared(Path(os.environ["VOLT_DATA"]), "ted-mr", tmp_path)
     stored = picks.read(ROOT / "experiments" / "evidence")["ted-mr"]
-    model = import_module("volt.trial.running").trained_model(training.TrainingRecipe())
+    model = picks.trained_model(training.TrainingRecipe())
     assert stored == {"text": texts.fingerprint, "picks": picks.picks_of([texts.path("train")], model)}

@@ -17,7 +17,7 @@ from experiments.lm import data as lm_data
 from experiments.nmt.learner import file_of
 from experiments.nmt.trial import fingerprint
 from volt.errors import ConfigError
-from volt.trial.running import trained_model
+from volt.trial.language_model import CausalTransformer
 from volt.trial.training import TrainingRecipe
 
 RULES = ("balanced", "utility", "median500", "knee", "f95", "muv", "renyi")
@@ -32,6 +32,12 @@ def picks_of(texts: Sequence[Path], model: volt.LanguageModel | None = None) -> 
     named = (*RULES, "scaling") if model else RULES
     most = candidates.n_tokens if candidates.left == 0 else max(FIXED)
     return {rule: found[rule].size for rule in named} | {f"always {size:,}": min(size, most) for size in FIXED}
+
+
+def trained_model(recipe: TrainingRecipe) -> volt.LanguageModel:
+    """Describe the model of the trainings for the rule `scaling`: weights without the embedding, and width."""
+    model = CausalTransformer(recipe.shape(n_ids=1))
+    return volt.LanguageModel(sum(one.numel() for one in model.parameters()) - recipe.width, recipe.width)
 
 
 def all_picks(data: Path, work: Path) -> dict[str, dict[str, Any]]:

@@ -87,7 +87,8 @@ def test_a_trial_that_was_cut_short_continues_to_the_same_result(corpus: Path) -
         for one in (whole, again)
     ]
     assert timeless[0] == timeless[1]
-    assert len(notes) == len(whole.rows)  # the length, and each training but the first
+    assert len(notes) == 1 + 2 * (len(whole.rows) - 1)  # the length; start and end of each training but the first
+    assert sum(note.startswith("training with ") for note in notes) == len(whole.rows) - 1
     data = json.loads(json.dumps(as_data(again)))
     assert data["best"] == again.best in {row["size"] for row in data["sizes"]}
     assert data["rules"]["trained"]["loss_percent"] == pytest.approx(again.losses["trained"])

@@ -69,13 +69,9 @@ class TrialResult:
         return min(max(expected, self.sizes.values[0]), self.best)
 
     @property
-    def losses(self) -> dict[str, float | None]:
-        """Rule → the loss of its pick in % of the best bits per character; None beyond the sizes tried."""
-        low, high = self.curve.sizes[[0, -1]]
-        return {
-            rule: 100 * (self.curve.at(size) / self.curve.best - 1) if low <= size <= high else None
-            for rule, size in self.picks.items()
-        }
+    def losses(self) -> dict[str, float]:
+        """Rule → the loss of its pick in % of the best bits per character; beyond the sizes tried, of the nearest."""
+        return {rule: 100 * (self.curve.at(size) / self.curve.best - 1) for rule, size in self.picks.items()}
 
     @property
     def answer(self) -> str:
@@ -179,8 +175,11 @@ def size_rows(result: TrialResult) -> list[list[str]]:
 
 
 def rule_rows(result: TrialResult) -> list[list[str]]:
-    losses = {rule: "beyond the sizes tried" if loss is None else f"{loss:.2f}" for rule, loss in result.losses.items()}
-    return [[rule, f"{result.picks[rule]:,}", loss] for rule, loss in losses.items()]
+    low, high = result.curve.sizes[[0, -1]]
+    return [
+        [rule, f"{size:,}", f"{result.losses[rule]:.2f}" + " or more" * (not low <= size <= high)]
+        for rule, size in result.picks.items()
+    ]
 
 
 def read_rows(result: TrialResult) -> list[list[str]]:

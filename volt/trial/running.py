@@ -28,14 +28,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from volt import arguments
 from volt.choose.learning import learn_enough
-from volt.choose.scaling_law import LanguageModel
 from volt.choose.search import search
 from volt.choose.training_law import Training
 from volt.count.corpus import count_words
 from volt.errors import ConfigError, VoltError
 from volt.files.atomic import make_folder
 from volt.files.paths import Sources, expand
-from volt.trial.language_model import CausalTransformer
+from volt.files.threads import available_cores
 from volt.trial.report import TrialResult, amount
 from volt.trial.results import Results, Row, score
 from volt.trial.schedule import Sizes, is_hopeless, wanted
@@ -188,6 +187,7 @@ class Trainings:
 
     def _train(self, processes: ChildProcesses, training: tuple[int, int]) -> dict[str, Any]:
         size, number = training
+        self.report(f"training with {size:,} tokens, seed {self.seed + number - 1}")
         curve = self.curves[training] = list[float]()
 
         def is_enough(line: str) -> bool:
@@ -264,8 +264,9 @@ def run(
         raise ConfigError(f"hours is {hours:g}; give a number above 0 and at most {LONGEST:,}")
     training, note = training or Training(), report or (lambda line: None)
     device, jobs = usable_device(device), None if jobs is None else arguments.whole(jobs, "jobs", low=1, high=256)
-    jobs, recipe = jobs or (1 if device.startswith("cuda") else min(usable_cores(), 8)), recipe or usual_recipe(device)
-    seed, folder = arguments.whole(seed, "seed", low=0), Path(arguments.path(folder, "folder"))
+    jobs = jobs or (1 if device.startswith("cuda") else min(available_cores(), 8))
+    seed, recipe = arguments.whole(seed, "seed", low=0), recipe or usual_recipe(device)
+    folder = Path(arguments.path(folder, "folder"))
     encoded = read_texts(expand(sources))
     make_folder(folder)
     with Results.open(folder / "trial.jsonl", check) as results:
@@ -277,8 +278,7 @@ def run(
         trainings = Trainings(
             texts, results, replace(recipe, characters=PROBE, readings=1), device, began + 3600 * hours, note, seed
         )
-        counts, model = count_words([str(texts.path("train"))]), trained_model(recipe)
-        candidates = learn_enough(counts, training=training, model=model)
+        candidates = learn_enough(count_words([str(texts.path("train"))]), training=training)
         low, high = candidates.smallest, candidates.n_tokens
         recipe = replace(recipe, characters=requested)
         if requested > 2 * PROBE:
@@ -301,7 +301,7 @@ def run(
             minutes = trainings.seconds(sizes.values[sizes.first]) / 60
             message = f"too little time for one training: about {minutes:.1f} minutes are needed; for {ENOUGH}, pass"
             raise ConfigError(message, hint={"hours": math.ceil(100 * rounds(jobs) * minutes / 60) / 100})
-        picks = {name: pick.size for name, pick in search(candidates, training=length, model=model).picks.items()}
+        picks = {name: pick.size for name, pick in search(candidates, training=length).picks.items()}
         left = tuple(wanted(trainings.scores, sizes))
         return TrialResult(tuple(trainings.rows), sizes, n, requested, recipe.characters, picks, left)
 
@@ -316,16 +316,6 @@ def check(row: Row) -> None:
         raise ValueError(f"{missing[0]} is missing")
 
 
-def trained_model(recipe: TrainingRecipe) -> LanguageModel:
-    """Describe the model of the trainings for the rule `scaling`: weights without the embedding, and width."""
-    model = CausalTransformer(recipe.shape(n_ids=1))
-    return LanguageModel(sum(one.numel() for one in model.parameters()) - recipe.width, recipe.width)
-
-
 def usual_recipe(device: str) -> TrainingRecipe:
     """Return the recipe of a device: without matrix products in bfloat16 on CPUs, most of which emulate them slowly."""
     return TrainingRecipe(products="bfloat16" if device.startswith("cuda") else "float32")
-
-
-def usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
