@@ -202,8 +202,10 @@ def read_vocabulary(
     ('t', 'h', 'th', '', '', '<url>', '</w>')
     """
     from volt.vocabulary.add_special_tokens import named
+    from volt.vocabulary.file_format import garbage_collection_paused
 
     with ExitStack() as stack:
+        stack.enter_context(garbage_collection_paused())
         place = stack.enter_context(_at_hand(path, format=format))
         if merges is not None:
             copy = local_copy(arguments.path(merges, "merges"), kind=VocabularyError)

@@ -14,10 +14,12 @@ Version 2 lists all `pieces` with their kinds. It serves all vocabularies that a
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from math import isfinite
@@ -102,9 +104,11 @@ class VocabularyFile:
 
     def rows(self, name: str, *kinds: type) -> list[list[Any]]:
         """Return a list's rows, after `check_row` for each."""
-        for index in range(len(self.value(name, list))):
-            self.check_row(name, index, *kinds)
-        return list(self.data[name])
+        rows = self.value(name, list)
+        if not _fit(rows, kinds):  # which is faster than the search for the damaged row
+            for index in range(len(rows)):
+                self.check_row(name, index, *kinds)
+        return list(rows)
 
     def check_row(self, name: str, index: int, *kinds: type) -> None:
         """Raise VocabularyError, with the line, if a row's values are not of these types, or a string is empty."""
@@ -119,6 +123,26 @@ class VocabularyFile:
             number = self.text.count("\n", 0, result.start()) + 1
             return f"{shown_path(self.path)}:{number if index is None else number + 1 + index}"
         return shown_path(self.path) if index is None else f"{shown_path(self.path)}: {name}, row {index + 1}"
+
+
+def _fit(rows: list[Any], kinds: Sequence[type]) -> bool:
+    """Check whether every row is a list of values of these types, without an empty string."""
+    if {*map(type, rows)} - {list} or {*map(len, rows)} - {len(kinds)}:
+        return False
+    columns = zip(kinds, zip(*rows, strict=True), strict=False)
+    return all({*map(type, column)} == {kind} and "" not in column for kind, column in columns)
+
+
+@contextmanager
+def garbage_collection_paused() -> Iterator[None]:
+    """Pause garbage collection, which would search the growing lists of a large vocabulary many times."""
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
 
 
 def parsed_json(path: Path, text: str) -> Any:
@@ -210,11 +234,12 @@ def _plain_tokens(file: VocabularyFile) -> dict[str, Any]:
 def _numbered_tokens(file: VocabularyFile) -> dict[str, Any]:
     rows = file.value("pieces", list)
     is_counted = any(isinstance(row, list) and len(row) == 3 for row in rows)
-    for index, row in enumerate(rows):
-        n = 3 if is_counted and isinstance(row, list) and row[1:2] == ["token"] else 2
-        file.check_row("pieces", index, *(str, str, int)[:n])
-        if row[1] not in KINDS:
-            raise VocabularyError(f"{file.where('pieces', index)}: unknown kind {quoted(row[1])}; fix it")
+    if is_counted or not _fit(rows, (str, str)) or {row[1] for row in rows} - {*KINDS}:
+        for index, row in enumerate(rows):
+            n = 3 if is_counted and isinstance(row, list) and row[1:2] == ["token"] else 2
+            file.check_row("pieces", index, *(str, str, int)[:n])
+            if row[1] not in KINDS:
+                raise VocabularyError(f"{file.where('pieces', index)}: unknown kind {quoted(row[1])}; fix it")
     tokens = [row for row in rows if row[1] == "token"]
     pieces = tuple(UNUSED if row[1] == _NO_PIECE else row[0] for row in rows)
     return {

@@ -27,7 +27,7 @@ from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
-from volt.vocabulary.file_format import VocabularyFile, arguments_of, text_of
+from volt.vocabulary.file_format import VocabularyFile, arguments_of, garbage_collection_paused, text_of
 from volt.vocabulary.validation import Kind, as_pairs, kinds_of, merge_faults, order_faults, token_faults
 
 Merging: TypeAlias = Literal["pairs", "steps", "ranks"]
@@ -266,6 +266,7 @@ class Vocabulary:
             file.write(data)
 
     @classmethod
+    @garbage_collection_paused()
     def load(cls, path: str | os.PathLike[str]) -> Vocabulary:
         """Read a file.
 

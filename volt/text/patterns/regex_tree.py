@@ -66,11 +66,16 @@ class CharacterSet:
 
     def folded(self) -> CharacterSet:
         """Return the set with all characters that differ from its members only by case (simple case folding)."""
-        if not self.edges:
+        import polars as pl
+
+        codes, text = _cased()
+        if not (own := codes[self.holds(codes)]).size:
             return self
-        ends = [*self.edges[1:], N_CHARACTERS]
-        ranges = [rf"\x{{{start:X}}}-\x{{{end - 1:X}}}" for start, end in zip(self.edges, ends, strict=True)][::2]
-        return matched(f"(?i:[{''.join(ranges)}])")
+        about_to_use_polars()
+        class_of_own = "".join(rf"\x{{{code:X}}}" for code in own.tolist())
+        alike = np.array([*map(ord, pl.Series([text]).str.extract_all(f"(?i:[{class_of_own}])").item())], np.int64)
+        edges, n = np.unique(np.concatenate([alike, alike + 1]), return_counts=True)
+        return self | CharacterSet(tuple(edges[n == 1].tolist()))
 
 
 NOTHING = CharacterSet()
@@ -99,6 +104,14 @@ def _asked() -> tuple[NDArray[np.int64], str]:
     requested[_SURROGATES] = False
     codes = np.flatnonzero(requested)
     return codes, codes[:-1].astype("<u4").tobytes().decode("utf-32-le")
+
+
+@cache
+def _cased() -> tuple[NDArray[np.int64], str]:
+    """Return the characters that case folding relates to others, as code points and as a string."""
+    edges = matched(r"[\p{CWCM}\p{CWCF}]").edges
+    codes = np.concatenate([np.arange(start, end) for start, end in zip(edges[::2], edges[1::2], strict=True)])
+    return codes, codes.astype("<u4").tobytes().decode("utf-32-le")
 
 
 @lru_cache(maxsize=256)
