@@ -35,9 +35,12 @@ IN_RANGES = RayMap(range_size=1 << 16)
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
-    """A cluster of this machine, for all tests that want one."""
+    """A cluster of this machine, for all tests that want one. Its end disconnects, and restores signal handlers."""
+    handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)]
     with connected():
         yield
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)] == handlers
+    assert not ray.is_initialized()
 
 
 @pytest.fixture(scope="module")
