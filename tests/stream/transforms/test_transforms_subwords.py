@@ -22,9 +22,10 @@ from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.learn.bpe import learn_bpe
+from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.spm import SpmDecode, SpmEncode
+from volt.stream.transforms.spm import SpmDecode, SpmEncode, read_model
 from volt.stream.transforms.subwords import Decode, Encode, Form
 from volt.stream.transforms.transform import LineFault, LoadedFiles, Transform
 from volt.text.normalizer import Normalizer
@@ -50,6 +51,42 @@ def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Make:
         return path
 
     return make
+
+
+NORMALIZATIONS = ("identity", "nfkc", "nmt_nfkc", "nmt_nfkc_cf")
+BPE: tuple[tuple[str, dict[str, object], bool], ...] = (  # options of a model; whether VOLT's encoder takes its place
+    *((name, {"normalization_rule_name": name, "byte_fallback": True}, True) for name in NORMALIZATIONS),
+    ("unknown runs", {"normalization_rule_name": "identity"}, True),
+    ("kept spaces", {"remove_extra_whitespaces": False}, True),
+    ("user tokens", {"user_defined_symbols": ["at", "<x>"]}, True),
+    ("marked ends", {"treat_whitespace_as_suffix": True}, False),
+    ("no first space", {"add_dummy_prefix": False}, False),
+)
+
+
+@pytest.mark.parametrize(("options", "is_own"), [row[1:] for row in BPE], ids=[row[0] for row in BPE])
+def test_a_bpe_model_encodes_as_in_the_library(options: dict[str, object], is_own: bool, tmp_path: Path) -> None:
+    """VOLT's own encoder takes the lines of characters that normalisation keeps, and the library all other lines."""
+    model = trained(tmp_path, model_type="bpe", vocab_size=350, **options)
+    processor, found = read_model(model).processor, read_model(model).own_encoder
+    assert bool(found) == is_own
+
+    @given(
+        st.lists(
+            st.text(st.sampled_from("the cat sow▁<x>éA\u0301ﬁ\u00a0\u200b가\u1100\u1161日😀"), max_size=20), max_size=8
+        )
+    )
+    @settings(deadline=None, max_examples=examples(60))
+    def law(lines: list[str]) -> None:
+        assert lines_of(SpmEncode(model=model), lines) == [
+            " ".join(row) for row in processor.encode(lines, out_type=str)
+        ]
+        ids = [" ".join(map(str, row)) for row in processor.encode(lines)]
+        assert lines_of(SpmEncode(model=model, to="ids"), lines) == ids
+        if found:
+            assert found.unlike(Column.of(lines)) == [n for n, line in enumerate(lines) if {*line} - found.plain]
+
+    law()
 
 
 @pytest.fixture(scope="module")

@@ -58,14 +58,10 @@ class Encode(FileTransform, LineTransform):
 
     def _encoded(self, encoder: Encoder, batch: Batch, rng: LineRng) -> Batch:
         def changed(column: Column, draws: Draws) -> Column:
-            options: dict[str, Any] = {"n_threads": 1}
-            if self.dropout:
-                numbers = (draws.words >> np.uint64(1)).view(np.int64)
-                options |= {"dropout": self.dropout, "seed": _SEED, "numbers": numbers}
-            if self.to == "ids":
-                encoded = encoder.encode_bytes(column.text().tobytes(), **options)
-                return Column.of_ids(encoded.ids, encoded.offsets)
-            return Column.cut(encoder.encode_text(column.text().tobytes(), **options))
+            if not self.dropout:
+                return encode_column(encoder, column, self.to)
+            numbers = (draws.words >> np.uint64(1)).view(np.int64)
+            return encode_column(encoder, column, self.to, dropout=self.dropout, seed=_SEED, numbers=numbers)
 
         return each_field(batch, rng, changed, fields=self.fields)
 
@@ -117,6 +113,14 @@ class StripEos(LineTransform):
             sizes[filled] -= column.data[column.starts[filled] + sizes[filled] - 1] == self.id
             columns[number] = Column(column.data, column.starts, sizes)
         return batch.with_columns(columns)
+
+
+def encode_column(encoder: Encoder, column: Column, form: Form, **options: Any) -> Column:
+    """Return the pieces or ids of each value. options: of `Encoder.encode_bytes`"""
+    if form == "ids":
+        encoded = encoder.encode_bytes(column.text().tobytes(), n_threads=1, **options)
+        return Column.of_ids(encoded.ids, encoded.offsets)
+    return Column.cut(encoder.encode_text(column.text().tobytes(), n_threads=1, **options))
 
 
 def decoded(
