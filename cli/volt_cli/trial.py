@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from volt.errors import ConfigError
 from volt_cli.console import Phases, prepare_kernels, print_json, say, show
 from volt_cli.io import check_places, is_stdout, say_written
-from volt_cli.options import Json, LengthOptions, Quiet, argument, input_paths, option
+from volt_cli.options import EncodingErrors, Json, LengthOptions, Quiet, argument, input_paths, option
 from volt_cli.search import default_output
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def trial(
         int | None, option("N", "Trainings at a time; default: the cores, at most 8; 1 on a GPU.", min=1, max=256)
     ] = None,
     seed: Annotated[int, option("N", "Seed of the first trainings.", min=0)] = 1,
+    encoding_errors: EncodingErrors = "strict",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -61,7 +62,7 @@ def trial(
     prepare_kernels(Phases(quiet=quiet), "learn", "words", "encode", "stream", "batches", "samples")
     result = run(
         paths, folder, hours=hours, training=training, jobs=jobs, device=device, seed=seed,
-        report=None if quiet else say,
+        errors=encoding_errors, report=None if quiet else say,
     )  # fmt: skip
     _report(result, folder, " ".join(map(shlex.quote, corpus)), as_json=as_json, quiet=quiet)
 

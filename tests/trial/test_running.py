@@ -105,6 +105,10 @@ def test_a_trial_that_was_cut_short_continues_to_the_same_result(corpus: Path) -
         ({"hours": float("nan")}, "hours is nan"),
         ({"hours": 1e9}, "at most 10,000"),
         ({"jobs": 0}, "jobs is 0; give 1 or more"),
+        ({"training": 3}, r"training is 3 \(int\); give training=volt\.Training"),
+        ({"report": 3}, r"report is 3 \(int\)"),
+        ({"recipe": {}}, "recipe is a dict; give a TrainingRecipe"),
+        ({"errors": "ignore"}, "errors"),
         ({"device": "abacus"}, "device 'abacus' cannot be used; choose auto, cpu or cuda"),
         ({"hours": 1e-4}, r"too little time for one training: about 0\.2 minutes are needed; for 5, pass hours=0\.02"),
         ({"hours": 1e-4, "training": Training(epochs=1e6)}, r"about 1\.8 minutes are needed; for 5, pass hours=0\.16"),
@@ -137,6 +141,40 @@ def test_texts_that_are_too_small_are_refused(tmp_path: Path, text: str, message
     path.write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(CorpusError, match=message):
         read_texts([str(path)])
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (5.0, "no JSON object"),
+        ({"dev": []}, "lists of as many numbers"),
+        ({"dev": [1.0, float("nan")]}, "lists of as many numbers"),
+        ({"test": ["a", 1.0]}, "lists of as many numbers"),
+        ({"millions": [], "dev": [], "test": []}, "lists of as many numbers"),
+        ({"size": "8"}, "size is missing"),
+    ],
+)
+def test_a_line_that_is_not_a_result_is_reported(corpus: Path, values: Any, message: str) -> None:
+    """With its number; nothing is trained before it is removed."""
+    tiny(corpus)
+    path = corpus.with_suffix(".trial") / "trial.jsonl"
+    first, second, *others = path.read_bytes().splitlines(keepends=True)
+    damaged = values if isinstance(values, float) else json.loads(second) | values
+    path.write_bytes(b"".join([first, json.dumps(damaged).encode() + b"\n", *others]))
+    with pytest.raises(
+        ConfigError, match=rf"trial\.jsonl:2: not a result \({message}|{message}.*fix or remove the line"
+    ):
+        tiny(corpus)
+
+
+def test_lines_that_are_not_utf_8_can_be_skipped(corpus: Path) -> None:
+    """As in counting."""
+    before = read_texts([str(corpus)])
+    corpus.write_bytes(corpus.read_bytes() + b"a\xff\n")
+    assert read_texts([str(corpus)], errors="skip") == before
+    with pytest.raises(CorpusError, match="invalid UTF-8 byte 0xff"):
+        tiny(corpus)
+    assert tiny(corpus, errors="skip").rows
 
 
 def test_trainings_that_are_clearly_worse_are_stopped(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:

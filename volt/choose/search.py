@@ -188,7 +188,8 @@ class SearchResult:
         low, high = self.range
         by_epochs = sizes_by_epochs(text_characters(self.candidates.counts))
         sizes = ", ".join(f"{size:,} ({epochs})" for epochs, size in by_epochs.items())
-        others = f"about as good: {low:,} to {high:,}; for other numbers of epochs: {sizes}"
+        by = "" if self.pick.rule == TRAINED else f"{TRAINED} picks {self.picks[TRAINED].size_text}; "
+        others = f"{by}about as good: {low:,} to {high:,}; for other numbers of epochs: {sizes}"
         return f"{size} tokens ({self.pick.rule}): {self.pick.reason}{up}.", f"{self.support}; {others}."
 
     @property

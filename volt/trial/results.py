@@ -77,10 +77,12 @@ def parse(data: bytes, path: Path, check: Check = check_key) -> list[dict[str, A
     for number, line in enumerate(data.split(b"\n")[:-1], 1):
         try:
             row: Any = json.loads(line)
+            if not isinstance(row, dict):
+                raise ValueError("no JSON object")
             check(row)
             if row["key"] in rows:
                 raise ValueError("the key of an earlier line")
-        except (ValueError, AttributeError) as error:
+        except ValueError as error:
             raise ConfigError(f"{path}:{number}: not a result ({error}); fix or remove the line") from None
         rows[row["key"]] = row
     return [*rows.values()]

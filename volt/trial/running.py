@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
@@ -28,11 +28,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from volt import arguments
 from volt.choose.learning import learn_enough
+from volt.choose.rules import checked_training
 from volt.choose.search import search
 from volt.choose.training_law import Training
 from volt.count.corpus import count_words
 from volt.errors import ConfigError, VoltError
 from volt.files.atomic import make_folder
+from volt.files.blocks import Errors
 from volt.files.paths import Sources, expand
 from volt.files.threads import available_cores
 from volt.trial.report import TrialResult, amount
@@ -245,7 +247,7 @@ def affordable(row: Row, recipe: TrainingRecipe, *, seconds: float, jobs: int) -
 def run(
     sources: Sources, folder: str | os.PathLike[str], *, hours: float, training: Training | None = None,
     jobs: int | None = None, device: str = "auto", seed: int = 1, recipe: TrainingRecipe | None = None,
-    report: Callable[[str], object] | None = None,
+    errors: Errors = "strict", report: Callable[[str], object] | None = None,
 ) -> TrialResult:  # fmt: skip
     """Train language models with vocabularies of several sizes on a text, and compare their bits per character.
 
@@ -253,7 +255,8 @@ def run(
         call continues;  hours: after which no training should run
     training: how long a training reads; by default 5 epochs. If the time is short, all trainings read less
     jobs: trainings at a time; by default one per core, at most 8, or 1 on a GPU;  device: auto, cpu, cuda or cuda:N
-    seed: of the first trainings;  recipe: the model and how it is trained;  report: called with a line of progress
+    seed: of the first trainings;  recipe: the model and how it is trained
+    errors: for lines that are not UTF-8: "strict", "replace" or "skip";  report: called with a line of progress
     Raises CorpusError for a text that is too small, ConfigError for options out of range and if the time is too short.
 
     >>> run("corpus.txt", "corpus.trial", hours=0.5)  # doctest: +SKIP
@@ -262,12 +265,13 @@ def run(
     began, hours = time.monotonic(), arguments.number(hours, "hours")
     if not 0 < hours <= LONGEST:
         raise ConfigError(f"hours is {hours:g}; give a number above 0 and at most {LONGEST:,}")
-    training, note = training or Training(), report or (lambda line: None)
+    training, note = checked_training(training), arguments.function(report, "report") or (lambda line: None)
     device, jobs = usable_device(device), None if jobs is None else arguments.whole(jobs, "jobs", low=1, high=256)
     jobs = jobs or (1 if device.startswith("cuda") else min(available_cores(), 8))
-    seed, recipe = arguments.whole(seed, "seed", low=0), recipe or usual_recipe(device)
+    seed = arguments.whole(seed, "seed", low=0)
+    recipe = usual_recipe(device) if recipe is None else arguments.instance(recipe, TrainingRecipe, "recipe")
     folder = Path(arguments.path(folder, "folder"))
-    encoded = read_texts(expand(sources))
+    encoded = read_texts(expand(sources), errors=errors)
     make_folder(folder)
     with Results.open(folder / "trial.jsonl", check) as results:
         if any(row["text"] != fingerprint(encoded) for row in results.rows):
@@ -307,13 +311,17 @@ def run(
 
 
 def check(row: Row) -> None:
-    """Raise ValueError or AttributeError for a row that is not the result of a training."""
+    """Raise ValueError for a row that is not the result of a training."""
     needed = {
         "key": str, "text": str, "size": int, "seed": int, "millions": list, "dev": list, "test": list,
         "seconds": float, "learning_seconds": float, "reading_seconds": float,
     }  # fmt: skip
     if missing := [name for name, kind in needed.items() if not isinstance(row.get(name), kind)]:
         raise ValueError(f"{missing[0]} is missing")
+    readings = [row[name] for name in ("millions", "dev", "test")]
+    are_numbers = all(isinstance(one, float) and math.isfinite(one) for one in chain(*readings))
+    if not readings[0] or len({*map(len, readings)}) > 1 or not are_numbers:
+        raise ValueError("millions, dev and test must be lists of as many numbers")
 
 
 def usual_recipe(device: str) -> TrainingRecipe:

@@ -14,9 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from volt.display import counted
 from volt.errors import CorpusError
 from volt.files.atomic import make_folder, write_atomic
-from volt.files.blocks import read_blocks
+from volt.files.blocks import Errors, read_blocks
 
 SPLITS = ("train", "dev", "test")
 MOST_READ = 400  # segments of dev and of the test, which each training reads ten times
@@ -72,9 +73,10 @@ def split_of(number: int) -> str:
     return _OF_TWENTY.get(number % 20, "train")
 
 
-def read_texts(paths: Iterable[str]) -> dict[str, bytes]:
+def read_texts(paths: Iterable[str], *, errors: Errors = "strict") -> dict[str, bytes]:
     """Read the files of a corpus, and return its three texts. Raises CorpusError if it is too small."""
-    lines = (line for path in paths for block in read_blocks(path, block_size=_BLOCK) for line in _lines(block.data))
+    blocks = (block for path in paths for block in read_blocks(path, block_size=_BLOCK, errors=errors))
+    lines = (line for block in blocks for line in block.data.decode().split("\n"))
     by_split: dict[str, list[str]] = {split: [] for split in SPLITS}
     for number, segment in enumerate(segments(lines)):
         by_split[split_of(number)].append(segment)
@@ -83,16 +85,12 @@ def read_texts(paths: Iterable[str]) -> dict[str, bytes]:
         raise CorpusError(f"the text has {n:,} characters; trainings need {LEAST:,} or more. Give more text")
     if not by_split["test"]:
         raise CorpusError(
-            f"the text has {n_segments:,} segments, because its lines are long; trainings need {max(_OF_TWENTY) + 1}. "
-            "Break its lines"
+            f"the text has {counted(n_segments, 'segment')}, because its lines are long; trainings need "
+            f"{max(_OF_TWENTY) + 1}. Break its lines"
         )
     for split in SPLITS[1:]:
         by_split[split] = by_split[split][:: -(-len(by_split[split]) // MOST_READ)]
     return encode(by_split)
-
-
-def _lines(data: bytes) -> list[str]:
-    return data.decode().split("\n")
 
 
 def encode(by_split: Mapping[str, Sequence[str]]) -> dict[str, bytes]:
