@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from drawn import examples
@@ -77,6 +78,18 @@ def test_the_pick_follows_the_text_and_its_epochs() -> None:
     assert not more.at_least
     assert abs(more.size - 2**0.5 * size) <= 1
     assert one.range[0] < size < one.range[1]
+
+
+def test_lengths_beyond_the_trainings_are_warned_of() -> None:
+    """Of the rule's own pick only; both ends of the tested range are within it."""
+    candidates = learn_bpe(WORDS, 200)
+
+    def is_unsure(epochs: float | None, **options: Any) -> bool:
+        found = search(candidates, training=None if epochs is None else Training(epochs), **options)
+        return any("trained is unsure about" in warning for warning in found.warnings)
+
+    assert [is_unsure(epochs) for epochs in (0.99, 1, None, 11, 11.01)] == [True, False, False, False, True]
+    assert not is_unsure(0.5, select="knee")
 
 
 def test_few_epochs_learn_further() -> None:

@@ -38,7 +38,7 @@ from volt.choose.size_steps import (
     size_steps,
     too_few,
 )
-from volt.choose.training_law import NEAR, Training, sizes_by_epochs
+from volt.choose.training_law import NEAR, TESTED, Training, sizes_by_epochs
 from volt.choose.vocabulary_at import vocabulary_at
 from volt.count.corpus_statistics import text_characters, unspaced, warning
 from volt.display import counted, html_curve, html_note, html_page, html_table
@@ -102,8 +102,15 @@ def supported(candidates: Candidates, size: int) -> str:
     return f"{degree} support: half of the {kind}s in use occur {counted(median, 'time')} or more"
 
 
-def caveats(candidates: Candidates, steps: Sequence[SizeStep], searched: Sequence[int], pick: Pick) -> Iterator[str]:
+def caveats(
+    candidates: Candidates, steps: Sequence[SizeStep], searched: Sequence[int], pick: Pick, epochs: float
+) -> Iterator[str]:  # fmt: skip
     """Yield warnings about the result, each with a remedy."""
+    if pick.rule == TRAINED and not TESTED[0] <= epochs <= TESTED[1]:
+        yield (
+            f"{TRAINED} is unsure about {epochs:.3g} epochs: in trainings with fewer than {TESTED[0]} or more than "
+            f"{TESTED[1]}, it lost up to 6 % of the bits. Compare sizes by trial"
+        )
     if pick.at_least:
         n = candidates.n_tokens
         ended = f"no pair is left to merge after {n:,} tokens. Give more text"
@@ -289,7 +296,7 @@ def search(
         searched=tuple(searched),
         curve=curve if parameters.length == "type" else muv_search(candidates, length=parameters.length),
         vocabulary=vocabulary,
-        warnings=tuple(caveats(candidates, steps, searched, pick)),
+        warnings=tuple(caveats(candidates, steps, searched, pick, training.of(text_characters(candidates.counts)))),
         signature=signature,
         candidates=candidates,
         training=training,
