@@ -27,7 +27,7 @@ def trial(
             show_default=False,
         ),
     ],
-    hours: Annotated[float, option("H", "Time after which no training runs, such as 0.5.")],
+    hours: Annotated[float, option("H", "Time for the trainings, about, such as 0.5.")],
     length: LengthOptions,
     out: Annotated[
         Path | None,

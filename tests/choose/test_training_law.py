@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import volt
 from volt import Training, WordCounts, learn_bpe, learn_enough, search
-from volt.choose.training_law import MOST, sizes_by_epochs
+from volt.choose.training_law import MOST
 from volt.count.corpus_statistics import text_characters
 from volt.errors import ArgumentError, ConfigError
 
@@ -34,9 +34,8 @@ def test_the_law(n_characters: int, epochs: float) -> None:
     assert abs(Training(read=epochs * n_characters).size(n_characters) - size) <= 1
     assert 0 <= size <= MOST
     assert str(MOST) not in Training(epochs=epochs).reason(n_characters).replace(",", "") or size == MOST
-    by_epochs = sizes_by_epochs(n_characters)
-    assert all(before >= after for before, after in pairwise(by_epochs.values()))
-    assert by_epochs[3] == Training(epochs=3).size(n_characters)
+    by_epochs = [Training(epochs=one).size(n_characters) for one in (1, 3, 10, 30)]
+    assert all(before >= after for before, after in pairwise(by_epochs))
 
 
 @pytest.mark.parametrize(("epochs", "size"), [(1, 700), (4, 350), (100, 70)])
@@ -90,6 +89,37 @@ def test_lengths_beyond_the_trainings_are_warned_of() -> None:
 
     assert [is_unsure(epochs) for epochs in (0.99, 1, None, 11, 11.01)] == [True, False, False, False, True]
     assert not is_unsure(0.5, select="knee")
+
+
+@pytest.mark.parametrize("kind", ["text", "more atoms than tokens deserved", "extension", "few merges"])
+def test_sizes_for_other_lengths_are_those_of_other_searches(kind: str) -> None:
+    """The answer of any search lists what searches for 1, 3, 10 and 30 epochs would pick."""
+    words = {word * (3 if kind == "text" else 1): 9 * n for word, n in WORDS.items()}
+    old = search(learn_bpe({"zzyzx": 9, "qqqq": 9, **WORDS}, 150), select=60).vocabulary
+
+    def searched(epochs: float) -> Any:
+        if kind == "extension":
+            return search(volt.extend_bpe(old, words, 300), training=Training(epochs))
+        if kind == "few merges":
+            return search(learn_bpe(words, 20), training=Training(epochs))
+        return search(learn_enough(words, training=Training(epochs)), training=Training(epochs))
+
+    for result in map(searched, (0.5, 5, 100)):
+        listed = result.answer[1].partition("epochs: ")[2].rstrip(".").split(", ")
+        sizes = {1: searched(1), 3: searched(3), 10: searched(10), 30: searched(30)}
+        for epochs, text in zip(sizes, listed, strict=True):
+            pick = sizes[epochs].picks["trained"]
+            assert text.endswith(f"({epochs})")
+            if kind != "few merges":
+                assert text.startswith(f"{pick.size_text} ")
+            assert text.startswith(("at least", f"{pick.size:,}")) or pick.at_least
+
+
+def test_signatures_tell_lengths_apart() -> None:
+    """Up to 15 digits; whole numbers have no point."""
+    assert Training(read=123456789).signature == "read:123456789"
+    assert Training(epochs=2.5).signature == "epochs:2.5"
+    assert Training(epochs=2.88507620).signature != Training(epochs=2.88507621).signature
 
 
 def test_few_epochs_learn_further() -> None:

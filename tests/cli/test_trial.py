@@ -25,8 +25,9 @@ def trained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, run: Run) -> None:
 
         bits = 2 + abs(options["size"] - 1500) / 10_000 + options["seed"] / 1e4
         values = {
-            "text": Texts.read(Path(options["folder"])).fingerprint, "millions": [0.025, 0.05], "dev": [3.0, bits],
-            "test": [3.0, bits], "seconds": 3.0, "learning_seconds": 1.0, "reading_seconds": 1.0,
+            "text": Texts.read(Path(options["folder"])).fingerprint, "millions": [0.005 * n for n in range(1, 11)],
+            "dev": [3.0] * 9 + [bits], "test": [3.0] * 9 + [bits],
+            "seconds": 3.0, "learning_seconds": 1.0, "reading_seconds": 1.0,
         }  # fmt: skip
         return Ended(0, json.dumps(values), "")
 
@@ -66,7 +67,7 @@ def test_a_trial_reads_stdin(run: Run, tmp_path: Path) -> None:
         (("trial", "nothing", "--hours", "1"), 1, "nothing: no such file; check the path"),
         ((*COMMAND[:4], "--epochs", "0"), 2, "epochs is 0; give a number above 0"),
         ((*COMMAND, "--epochs", "3"), 2, "epochs and read both give the length of a training; remove one"),
-        ((*COMMAND[:-1], "abacus"), 2, "device 'abacus' cannot be used; choose auto, cpu or cuda"),
+        ((*COMMAND[:-1], "abacus"), 2, "device 'abacus' cannot be used here; choose auto or cpu"),
         (("trial", "corpus.txt", "--hours", "0.0001"), 2, "minutes are needed; for 5, pass --hours 0."),
         ((*COMMAND, "-o", "-"), 2, "-o -: the results are several files"),
         ((*COMMAND, "-o", "corpus.txt"), 1, "corpus.txt: cannot be created"),

@@ -109,7 +109,7 @@ def test_a_trial_that_was_cut_short_continues_to_the_same_result(corpus: Path) -
         ({"report": 3}, r"report is 3 \(int\)"),
         ({"recipe": {}}, "recipe is a dict; give a TrainingRecipe"),
         ({"errors": "ignore"}, "errors"),
-        ({"device": "abacus"}, "device 'abacus' cannot be used; choose auto, cpu or cuda"),
+        ({"device": "abacus"}, "device 'abacus' cannot be used here; choose auto or cpu"),
         ({"hours": 1e-4}, r"too little time for one training: about 0\.2 minutes are needed; for 5, pass hours=0\.02"),
         ({"hours": 1e-4, "training": Training(epochs=1e6)}, r"about 1\.8 minutes are needed; for 5, pass hours=0\.16"),
     ],
@@ -183,6 +183,24 @@ def test_trainings_that_are_clearly_worse_are_stopped(corpus: Path, monkeypatch:
     rows = tiny(corpus).rows
     assert [len(row["dev"]) for row in rows] == [2] + [1] * (len(rows) - 1)
     assert [is_stopped(row) for row in rows] == [False] + [True] * (len(rows) - 1)
+
+
+def test_a_training_that_was_stopped_is_not_compared(corpus: Path) -> None:
+    """Its size has no score in the table, the chart and the losses, except for the length that it reached."""
+    whole = tiny(corpus)
+    size = next(row["size"] for row in whole.rows if row["size"] != whole.best)
+    rows = [
+        row if row["size"] != size else {**row, **{name: row[name][:1] for name in ("millions", "dev", "test")}}
+        for row in whole.rows
+    ]
+    result = replace(whole, rows=tuple(rows))
+    assert size not in result.curve.sizes
+    assert [*result.curve.sizes] == [one for one in whole.curve.sizes if one != size]
+    assert size in result.curve_at(1e6 * rows[0]["millions"][0]).sizes
+    data = {one["size"]: one for one in as_data(result)["sizes"]}
+    assert (data[size]["bits_per_character"], data[size]["loss_percent"], data[size]["stopped"]) == (None, None, True)
+    assert data[result.best]["loss_percent"] == 0
+    assert result._repr_html_().count("<svg") == 1
 
 
 def test_a_training_that_fails_is_reported(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:

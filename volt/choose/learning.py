@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from volt.choose.exact_curve import muv_search
-from volt.choose.rules import ExactCurve
+from volt.choose.rules import ExactCurve, checked_training
 from volt.choose.scaling_law import LanguageModel
 from volt.choose.training_law import Training
 from volt.count.word_counts import WordCounts
@@ -39,7 +39,7 @@ def learned_until_decided(
     learn: Callable[..., Candidates], training: Training | None, model: LanguageModel | None
 ) -> Candidates:
     """Learn more and more merges, until the picks of `trained`, `balanced` and `model` are decided."""
-    result, training = learn(), training or Training()
+    result, training = learn(), checked_training(training)
     while result.left != 0 and result.n_merges < MOST_GROWN:
         curve = ExactCurve(result, muv_search(result))
         readings = curve.balanced(), curve.trained(training), *([curve.scaling(model)] if model else [])

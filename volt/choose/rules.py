@@ -77,7 +77,7 @@ class ExactCurve:
         """Return the smallest size of which as many tokens occur."""
         in_use = self._often(1, 0)
         index = int(np.argmax(in_use >= deserved)) if (in_use >= deserved).any() else len(in_use) - 1
-        why = f"{why}, of which {in_use[0]:,} extended ones occur in the text"
+        why = f"{deserved:,} tokens that occur in the text, {why}; {in_use[0]:,} of those that are extended occur"
         is_open = bool(in_use[index] < deserved and self.candidates.left != 0)
         return RuleReading(int(self.curve.sizes[index]), why, is_open)
 

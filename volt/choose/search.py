@@ -38,7 +38,7 @@ from volt.choose.size_steps import (
     size_steps,
     too_few,
 )
-from volt.choose.training_law import NEAR, TESTED, Training, sizes_by_epochs
+from volt.choose.training_law import MOST, NEAR, SHOWN, TESTED, Training
 from volt.choose.vocabulary_at import vocabulary_at
 from volt.count.corpus_statistics import text_characters, unspaced, warning
 from volt.display import counted, html_curve, html_note, html_page, html_table
@@ -96,7 +96,9 @@ def supported(candidates: Candidates, size: int) -> str:
     """Describe how well the corpus supports a size, by how often half of the tokens in use occur."""
     counts = candidates.counts_at(size)[candidates.smallest if candidates.extends else 0 :]
     used = np.sort(counts[counts > 0])
-    median = int(used[len(used) // 2]) if len(used) else 0  # the upper of two middle counts, as in median500
+    if not len(used):
+        return "no new token occurs in the text"
+    median = int(used[len(used) // 2])  # the upper of two middle counts, as in median500
     degree = "good" if median >= MEDIAN_COUNT else "fair" if median >= FAIR_COUNT else "weak"
     kind = "new token" if candidates.extends else "token"
     return f"{degree} support: half of the {kind}s in use occur {counted(median, 'time')} or more"
@@ -178,8 +180,11 @@ class SearchResult:
     @property
     def range(self) -> tuple[int, int]:
         """The sizes that cost about 0.5 % more bits than the pick of `trained`, or less."""
-        size, least, most = self.picks[TRAINED].size, self.candidates.smallest, self.candidates.n_tokens
-        return max(round(size / NEAR), least), min(round(size * NEAR), most)
+        pick, low, high = self.picks[TRAINED], self.candidates.smallest, self.candidates.n_tokens
+        size = pick.size
+        if not self.candidates.extends and self.candidates.left != 0:  # more merges could be learned
+            size, high = self.training.size(text_characters(self.candidates.counts)), MOST
+        return max(round(size / NEAR), low), max(min(round(size * NEAR), high), low)
 
     @property
     def support(self) -> str:
@@ -193,11 +198,18 @@ class SearchResult:
         if self.best.size != self.pick.size:
             size, up = f"{self.best.size:,}", f"; rounded up from {size} for {len(self.vocabulary.pieces):,} ids"
         low, high = self.range
-        by_epochs = sizes_by_epochs(text_characters(self.candidates.counts))
-        sizes = ", ".join(f"{size:,} ({epochs})" for epochs, size in by_epochs.items())
+        sizes = ", ".join(f"{self._size_for(epochs)} ({epochs})" for epochs in SHOWN)
         by = "" if self.pick.rule == TRAINED else f"{TRAINED} picks {self.picks[TRAINED].size_text}; "
         others = f"{by}about as good: {low:,} to {high:,}; for other numbers of epochs: {sizes}"
         return f"{size} tokens ({self.pick.rule}): {self.pick.reason}{up}.", f"{self.support}; {others}."
+
+    def _size_for(self, epochs: float) -> str:
+        """Return what `trained` picks for a number of epochs, with as many merges as it takes."""
+        training = Training(epochs=epochs)
+        reading = ExactCurve(self.candidates, self.curve).trained(training)
+        if reading.at_least and not self.candidates.extends and self.candidates.left != 0:
+            return f"{training.size(text_characters(self.candidates.counts)):,}"
+        return "at least " * reading.at_least + f"{reading.size:,}"
 
     @property
     def composition(self) -> str:

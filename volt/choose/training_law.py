@@ -9,7 +9,6 @@ with fewer tokens composes more; one with more tokens sees each too rarely, and 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from volt import arguments
@@ -81,13 +80,4 @@ class Training:
     @property
     def signature(self) -> str:
         """The length in short, for the signature of a result."""
-        return f"read:{self.read:g}" if self.read is not None else f"epochs:{self.epochs or ASSUMED:g}"
-
-
-def sizes_by_epochs(n_characters: int, epochs: Sequence[float] = SHOWN) -> dict[float, int]:
-    """Return number of epochs → V for a text of C characters.
-
-    >>> sizes_by_epochs(1_000_000)
-    {1: 7000, 3: 4041, 10: 2214, 30: 1278}
-    """
-    return {number: Training(epochs=number).size(n_characters) for number in epochs}
+        return f"read:{self.read:.15g}" if self.read is not None else f"epochs:{self.epochs or ASSUMED:.15g}"

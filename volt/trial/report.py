@@ -18,6 +18,7 @@ from volt.trial.schedule import Sizes
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+ENOUGH = 1_000_000  # characters to read, below which models have hardly begun to learn
 CLOSE = 1.005  # times the best bits per character
 SHARES = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)  # of the characters read, at which the best size is reported
 HEADS = ("size", "bits/character", "loss %", "seeds", "epochs", "")
@@ -50,10 +51,14 @@ class TrialResult:
         return self.curve_at(self.characters)
 
     def curve_at(self, characters: float) -> Curve:
-        """Return the bits per character of the test by size, at the best dev reading up to some characters."""
+        """Return the bits per character of the test by size, at the best dev reading up to some characters.
+
+        Without trainings that were stopped before, because they were clearly worse.
+        """
         by_size = defaultdict[int, list[float]](list)
         for row in self.rows:
-            by_size[row["size"]].append(score(row, characters / 1e6))
+            if not is_stopped(row) or row["millions"][-1] >= characters / 1e6:
+                by_size[row["size"]].append(score(row, characters / 1e6))
         sizes = sorted(by_size)
         return Curve("", np.array(sizes), tuple(np.array(by_size[size]) for size in sizes))
 
@@ -73,6 +78,10 @@ class TrialResult:
         """Rule → the loss of its pick in % of the best bits per character; beyond the sizes tried, of the nearest."""
         return {rule: 100 * (self.curve.at(size) / self.curve.best - 1) for rule, size in self.picks.items()}
 
+    def is_beyond(self, size: int) -> bool:
+        """Check whether a size is beyond the sizes tried."""
+        return not self.curve.sizes[0] <= size <= self.curve.sizes[-1]
+
     @property
     def answer(self) -> str:
         low, high = close_to(self.curve)
@@ -89,10 +98,17 @@ class TrialResult:
                 "characters; the best size falls as a training gets longer, about as 1 over the square root of its "
                 f"length: {self.best_for_request:,} tokens for {amount(self.requested)}. Give more time to check it"
             )
+        if self.characters < ENOUGH:
+            result.append(
+                f"after {amount(self.characters)} characters, models have hardly begun to learn, and large sizes "
+                f"look better than they are; let trainings read {amount(ENOUGH)} or more"
+            )
         if self.left:
             more = counted(len(self.left), "more training")
             result.append(f"the time was over before {more}: give more hours, and run again to continue")
-        if len(tried) > 1 and self.best in tried[[0, -1]]:
+        if len(tried) == 1:
+            result.append("one size alone was tried, so nothing was compared")
+        elif self.best in tried[[0, -1]]:
             edge = "smallest" if self.best == tried[0] else "largest"
             is_limit = self.best in (self.sizes.values[0], self.sizes.values[-1])
             why = "the trial has no size beyond it" if is_limit else "better ones may lie beyond it"
@@ -105,11 +121,11 @@ class TrialResult:
 
     def _repr_html_(self) -> str:
         points = [(float(size), float(bits)) for size, bits in zip(self.curve.sizes, self.curve.means, strict=True)]
-        best = [size for size, _ in points].index(self.best)
+        best, rows = [size for size, _ in points].index(self.best), size_rows(self)
         return html_page(
             self.answer, *map(html_note, self.warnings),
             html_curve(points, chosen=points[best], across="vocabulary size", upwards="bits per character"),
-            html_table(HEADS, size_rows(self), strong=best),
+            html_table(HEADS, rows, strong=[row[0] for row in rows].index(f"{self.best:,}")),
             *(html_table(*table) for table in ((RULES, rule_rows(self)), (READS, read_rows(self)))),
         )  # fmt: skip
 
@@ -139,15 +155,17 @@ def amount(characters: float) -> str:
 
 
 def size_data(result: TrialResult) -> Iterator[dict[str, Any]]:
-    """Yield the values of each size; epochs are the mean at the best dev reading."""
-    for size, bits, scores in zip(result.curve.sizes, result.curve.means, result.curve.scores, strict=True):
-        rows = [row for row in result.rows if row["size"] == size]
+    """Yield the values of each size; epochs are the mean at the best dev reading. A stopped training has no bits."""
+    curve, known = result.curve, {int(size): place for place, size in enumerate(result.curve.sizes)}
+    for size in sorted({row["size"] for row in result.rows}):
+        rows, place = [row for row in result.rows if row["size"] == size], known.get(size)
         epochs = [1e6 * row["millions"][int(np.argmin(row["dev"]))] / result.n_characters for row in rows]
+        bits = None if place is None else float(curve.means[place])
         yield {
-            "size": int(size),
-            "bits_per_character": float(bits),
-            "loss_percent": 100 * float(bits / result.curve.best - 1),
-            "seeds": len(scores),
+            "size": size,
+            "bits_per_character": bits,
+            "loss_percent": None if bits is None else 100 * (bits / curve.best - 1),
+            "seeds": len(rows),
             "epochs": float(np.mean(epochs)),
             "stopped": any(map(is_stopped, rows)),
         }
@@ -170,14 +188,14 @@ def size_rows(result: TrialResult) -> list[list[str]]:
     rows = list[list[str]]()
     for size, bits, loss, seeds, epochs, stopped in (one.values() for one in size_data(result)):
         remark = "stopped early: clearly worse" if stopped else ""
-        rows.append([f"{size:,}", f"{bits:.4f}", f"{loss:.2f}", f"{seeds}", f"{epochs:.3g}", remark])
+        scores = ["", ""] if bits is None else [f"{bits:.4f}", f"{loss:.2f}"]
+        rows.append([f"{size:,}", *scores, f"{seeds}", f"{epochs:.3g}", remark])
     return rows
 
 
 def rule_rows(result: TrialResult) -> list[list[str]]:
-    low, high = result.curve.sizes[[0, -1]]
     return [
-        [rule, f"{size:,}", f"{result.losses[rule]:.2f}" + " or more" * (not low <= size <= high)]
+        [rule, f"{size:,}", f"{result.losses[rule]:.2f}" + " or more" * result.is_beyond(size)]
         for rule, size in result.picks.items()
     ]
 
@@ -201,7 +219,10 @@ def as_data(result: TrialResult) -> dict[str, Any]:
         "characters_requested": result.requested,
         "characters_read": result.characters,
         "sizes": list(size_data(result)),
-        "rules": {rule: {"size": result.picks[rule], "loss_percent": loss} for rule, loss in result.losses.items()},
+        "rules": {
+            rule: {"size": size, "loss_percent": result.losses[rule], "at_least": result.is_beyond(size)}
+            for rule, size in result.picks.items()
+        },
         "by_characters_read": list(read_data(result)),
         "trainings": list(result.rows),
         "left": [{"size": size, "seed": seed} for size, seed in result.left],
@@ -216,7 +237,8 @@ def as_text(result: TrialResult) -> RenderableType:
     parts: list[RenderableType] = [LabelledText("answer    ", result.answer.split(" "))]
     for warning in result.warnings:
         parts += ["", Text.assemble(("warning ", "bold yellow"), warning)]
-    strong = [int(size) for size in result.curve.sizes].index(result.best)
-    parts += ["", Grid(HEADS, size_rows(result), range(5), strong=strong), ""]
+    rows = size_rows(result)
+    strong = [row[0] for row in rows].index(f"{result.best:,}")
+    parts += ["", Grid(HEADS, rows, range(5), strong=strong), ""]
     parts += [Grid(RULES, rule_rows(result), [1]), "", Grid(READS, read_rows(result), range(3)), ""]
     return Group(*parts)

@@ -37,14 +37,13 @@ from volt.files.atomic import make_folder
 from volt.files.blocks import Errors
 from volt.files.paths import Sources, expand
 from volt.files.threads import available_cores
-from volt.trial.report import TrialResult, amount
+from volt.trial.report import ENOUGH, TrialResult, amount, is_stopped
 from volt.trial.results import Results, Row, score
 from volt.trial.schedule import Sizes, is_hopeless, wanted
 from volt.trial.texts import Texts, fingerprint, read_texts, write_texts
 from volt.trial.training import TrainingRecipe, usable_device
 
-ENOUGH = 5  # trainings that a trial should afford
-LEAST = 1_000_000  # characters to read, below which models have hardly begun to learn
+AFFORDED = 5  # trainings in the time of a trial
 PROBE = 200_000  # characters of a short training that measures the speed
 USUAL = 10_000.0  # characters per second, before any training
 START = 10.0  # seconds until a process trains, before any training
@@ -226,7 +225,7 @@ def parts(row: Row, recipe: TrainingRecipe) -> tuple[float, float, float]:
 
 def rounds(jobs: int) -> int:
     """Return how many trainings run one after another in a trial; later ones depend on earlier ones."""
-    return max(math.ceil(ENOUGH / jobs), 2)
+    return max(math.ceil(AFFORDED / jobs), 2)
 
 
 def affordable(row: Row, recipe: TrainingRecipe, *, seconds: float, jobs: int) -> int:
@@ -240,7 +239,7 @@ def affordable(row: Row, recipe: TrainingRecipe, *, seconds: float, jobs: int) -
     """
     learning, *others = parts(row, recipe)
     each = 0.8 * seconds / rounds(jobs) - sum(others)
-    least = min(LEAST, recipe.characters)
+    least = min(ENOUGH, recipe.characters)
     return min(max(10_000 * int(each / learning * recipe.characters / 10_000), least), recipe.characters)
 
 
@@ -268,7 +267,7 @@ def run(
     training, note = checked_training(training), arguments.function(report, "report") or (lambda line: None)
     device, jobs = usable_device(device), None if jobs is None else arguments.whole(jobs, "jobs", low=1, high=256)
     jobs = jobs or (1 if device.startswith("cuda") else min(available_cores(), 8))
-    seed = arguments.whole(seed, "seed", low=0)
+    seed = arguments.whole(seed, "seed", low=0, high=(1 << 31) - 1)
     recipe = usual_recipe(device) if recipe is None else arguments.instance(recipe, TrainingRecipe, "recipe")
     folder = Path(arguments.path(folder, "folder"))
     encoded = read_texts(expand(sources), errors=errors)
@@ -289,7 +288,7 @@ def run(
             size = min(max(training.size(n), low), high)
             note(f"measuring the speed with {size:,} tokens")
             trainings.run(lambda: [one for one in [(size, 1)] if one not in trainings.scores], jobs=1)
-            characters = min(LEAST, requested)
+            characters = min(ENOUGH, requested)
             for row in trainings.rows:
                 characters = affordable(row, recipe, seconds=3600 * hours, jobs=jobs)
             recipe = replace(recipe, characters=characters)
@@ -301,9 +300,9 @@ def run(
             f"in about {trainings.seconds(sizes.values[sizes.first]) / 60:.2g} minutes; {jobs} at a time"
         )
         trainings.run(lambda: wanted(trainings.scores, sizes), jobs=jobs)
-        if not trainings.rows:
+        if all(map(is_stopped, trainings.rows)):
             minutes = trainings.seconds(sizes.values[sizes.first]) / 60
-            message = f"too little time for one training: about {minutes:.1f} minutes are needed; for {ENOUGH}, pass"
+            message = f"too little time for one training: about {minutes:.1f} minutes are needed; for {AFFORDED}, pass"
             raise ConfigError(message, hint={"hours": math.ceil(100 * rounds(jobs) * minutes / 60) / 100})
         picks = {name: pick.size for name, pick in search(candidates, training=length).picks.items()}
         left = tuple(wanted(trainings.scores, sizes))

@@ -210,7 +210,7 @@ def usable_device(name: str) -> str:
     try:
         torch.zeros(1, device=name)
     except (RuntimeError, AssertionError, TypeError):
-        raise ConfigError(f"device {shortened(repr(name))} cannot be used; choose auto, cpu or cuda") from None
+        raise ConfigError(f"device {shortened(repr(name))} cannot be used here; choose auto or cpu") from None
     return name
 
 
