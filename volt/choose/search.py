@@ -207,9 +207,10 @@ class SearchResult:
         """Return what `trained` picks for a number of epochs, with as many merges as it takes."""
         training = Training(epochs=epochs)
         reading = ExactCurve(self.candidates, self.curve).trained(training)
-        if reading.at_least and not self.candidates.extends and self.candidates.left != 0:
+        is_open = reading.at_least and self.candidates.left != 0
+        if is_open and not self.candidates.extends:
             return f"{training.size(text_characters(self.candidates.counts)):,}"
-        return "at least " * reading.at_least + f"{reading.size:,}"
+        return "at least " * is_open + f"{reading.size:,}"
 
     @property
     def composition(self) -> str:
