@@ -63,6 +63,7 @@ def features(data: Path, work: Path, name: str) -> dict[str, Any]:
 
 # Rules without a free constant
 FIXED: dict[str, Rule] = {
+    "trained": lambda text, read: volt.Training(read=read).size(text["C"]),
     "always 4,000": lambda text, read: 4_000,
     "balanced": lambda text, read: text["picks"]["balanced"],
     "knee": lambda text, read: text["picks"]["knee"],
@@ -272,17 +273,17 @@ def report() -> None:
     """
     rows = stored_rows()
     texts, known = stored_texts(), points(rows)
+    epochs = {point: point.read / texts[point.corpus]["C"] for point in known}
     found = {FLOOR: {point: point.regret(smooth_best(point.curve)) for point in known}} | judged(known, texts)
-    beds: dict[str, Callable[[Point], bool]] = {
-        "all": lambda point: True,
-        "D ≤ 1 M": lambda point: point.planned <= 1e6,
-        "2–5 M": lambda point: 2e6 <= point.planned <= 5e6,
-        "> 5 M": lambda point: point.planned > 5e6,
-        "1 ≤ E ≤ 11, D ≥ 2 M": lambda point: point.planned >= 2e6 and 1 <= point.read / texts[point.corpus]["C"] <= 11,
-        "stopped early": lambda point: point.read < 0.9 * point.planned,
-        "parts": lambda point: "/" in point.corpus,
-        "joined": lambda point: "+" in point.corpus,
-        "width 256": lambda point: point.width == 256,
+    beds: dict[str, Callable[[Point, float], bool]] = {
+        "all": lambda point, epochs: True,
+        "D ≤ 1 M": lambda point, epochs: point.planned <= 1e6,
+        "D ≥ 2 M, E < 1": lambda point, epochs: point.planned >= 2e6 and epochs < 1,
+        "D ≥ 2 M, 1 ≤ E < 8": lambda point, epochs: point.planned >= 2e6 and 1 <= epochs < 8,
+        "E ≥ 8": lambda point, epochs: epochs >= 8,
+        "stopped early": lambda point, epochs: point.read < 0.9 * point.planned,
+        "parts": lambda point, epochs: "/" in point.corpus,
+        "joined": lambda point, epochs: "+" in point.corpus,
     }
     hours = sum(row["seconds"] for row in rows) / 3600
     lines = [
@@ -291,7 +292,8 @@ def report() -> None:
     lines[0] += " / worst, and the number of points.\n"
     lines += [f"| rule | {' | '.join(beds)} |", f"|---|{'---|' * len(beds)}"]
     for rule, by_point in sorted(found.items(), key=lambda item: float(np.mean([*item[1].values()]))):
-        cells = [cell({point: value for point, value in by_point.items() if holds(point)}) for holds in beds.values()]
+        chosen = [[point for point in by_point if holds(point, epochs[point])] for holds in beds.values()]
+        cells = [cell({point: by_point[point] for point in some}) for some in chosen]
         if not any(line.endswith(f" | {' | '.join(cells)} |") for line in lines):
             lines.append(f"| {rule} | {' | '.join(cells)} |")
     write(FOLDER / "REGRETS.md", "\n".join(lines) + "\n")

@@ -1,6 +1,6 @@
 """Candidates and size steps → the size that each rule picks, and why.
 
-trained    7 √(C / E) tokens for a text of C characters that a training reads E times (the default)
+trained    7 √(C / E) tokens for a text of C characters that a training reads E times, fewer beyond 8 (the default)
 balanced   the larger of utility and median500
 utility    the first size whose entropy is less than 1/8 below the entropy at half the size
 median500  the largest size at which half of the tokens in use occur at least 500 times

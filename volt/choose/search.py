@@ -110,8 +110,8 @@ def caveats(
     """Yield warnings about the result, each with a remedy."""
     if pick.rule == TRAINED and not TESTED[0] <= epochs <= TESTED[1]:
         yield (
-            f"{TRAINED} is unsure about {epochs:.3g} epochs: in trainings with fewer than {TESTED[0]} or more than "
-            f"{TESTED[1]}, it lost up to 6 % of the bits. Compare sizes by trial"
+            f"{TRAINED} is unsure about {epochs:.3g} epochs: it was fitted to {TESTED[0]} to {TESTED[1]}, and lost "
+            "up to 6 % of the bits with fewer. Compare sizes by trial"
         )
     if pick.at_least:
         n = candidates.n_tokens

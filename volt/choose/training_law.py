@@ -1,9 +1,10 @@
 """The length of a training → the vocabulary size that a text deserves.
 
-    V = 7 √(C / E)        C: characters of the text;  E: epochs, the characters read in training over C
+    V = 7 √(C / E) min(1, 8 / E)²    C: characters of the text;  E: epochs, the characters read in training over C
 
 Fitted to trainings of small language models whose dev score was best after E epochs (experiments/evidence/law). A model
-with fewer tokens composes more; one with more tokens sees each too rarely, and learns a small text by heart.
+with fewer tokens composes more; one with more tokens sees each too rarely, and, from about 8 epochs on, learns the text
+by heart.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ FACTOR = 7
 MOST = 32_000  # tokens, the most in the trainings
 ASSUMED = 5.0  # epochs, of a training of unknown length
 NEAR = 1.7  # a size within this factor of the best one costs about 0.5 % of the bits
-TESTED = 1, 8  # epochs of the trainings in which the rule lost at most 1.4 %
+OVERFITS = 8  # epochs, beyond which large vocabularies overfit
+TESTED = 1, 20  # epochs of the trainings that agree with the rule
 SHOWN = (1, 3, 10, 30)  # epochs whose sizes a report shows
 _LONGEST = 10**6, 10**18  # epochs, characters
 
@@ -32,7 +34,7 @@ class Training:
     Raises ConfigError if both are given, or a value is not positive or too large.
 
     >>> Training(epochs=10).size(1_000_000), Training(read=10_000_000).size(1_000_000), Training().size(1_000_000)
-    (2214, 2214, 3130)
+    (1417, 1417, 3130)
     """
 
     epochs: float | None = None
@@ -59,11 +61,15 @@ class Training:
         return ASSUMED if self.epochs is None else self.epochs
 
     def size(self, n_characters: int) -> int:
-        """Return V, rounded; at most 32,000, because no training had more tokens.
+        """Return V, rounded; at most 32,000, because no training had more tokens. More than 20 epochs count as 20.
 
         n_characters: C, of the text
         """
-        return min(round(FACTOR * math.sqrt(n_characters / self.of(n_characters))), MOST)
+        return min(round(self._size(n_characters)), MOST)
+
+    def _size(self, n_characters: int) -> float:
+        epochs = min(self.of(n_characters), TESTED[1])
+        return FACTOR * math.sqrt(n_characters / epochs) * min(1, OVERFITS / epochs) ** 2
 
     def reason(self, n_characters: int) -> str:
         """Describe how V follows from C and E.
@@ -73,8 +79,9 @@ class Training:
         epochs = self.of(n_characters)
         assumed = " (assumed)" * (self.epochs is None and self.read is None)
         read = f"{epochs:.4g} epoch{'s' * (epochs != 1)}{assumed}"
-        why = f"{FACTOR} √(C/E) for C = {n_characters:,} characters and E = {read}"
-        size = FACTOR * math.sqrt(n_characters / epochs)
+        law = f"{FACTOR} √(C/E)" + f" ({OVERFITS}/E)²" * (epochs > OVERFITS)
+        longest = f", counted as {TESTED[1]}" * (epochs > TESTED[1])
+        why, size = f"{law} for C = {n_characters:,} characters and E = {read}{longest}", self._size(n_characters)
         return why if size <= MOST else f"{why} is {size:,.0f}, but no training had more than {MOST:,} tokens"
 
     @property
