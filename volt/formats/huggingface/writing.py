@@ -177,7 +177,8 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
     if len(set(vocabulary.merges)) < len(vocabulary.merges) and vocabulary.merging != "ranks":
         yield "Merges that repeat an earlier one are not in the file: they have no effect."
     if only := [token for token in special.all if token not in special.user]:
-        yield f"transformers finds special tokens, such as {only[-1]}, in text; VOLT finds only user tokens."
+        names = ", ".join(only[:3])
+        yield f"transformers finds special tokens, such as {names}, in text; VOLT finds only user tokens."
     if special.user:
         yield from _user_notes(scheme, special.user[0])
         if scheme.normalizes_users and scheme.normalizer != "none":
