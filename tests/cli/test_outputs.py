@@ -173,7 +173,7 @@ def test_a_folder_can_be_encoded_into_itself(run: Run, folder: Path) -> None:
 
 def test_what_belongs_to_a_model_is_no_output(run: Run, folder: Path) -> None:
     """The vocabulary beside codes, and the files of a folder, are read with the one that is named."""
-    run("export", "-m", "m.volt", "--to", "huggingface", "--closed", "-o", "hf", "-q")
+    run("export", "-m", "m.volt", "--to", "huggingface", "-o", "hf", "-q")
     config = "hf/tokenizer_config.json"
     for model, out in (("codes", "codes.vocab"), ("hf", "hf/tokenizer.json"), ("hf/tokenizer.json", config)):
         assert b"which is read" in run("import", model, "-o", out, status=2).stderr

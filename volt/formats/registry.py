@@ -175,11 +175,10 @@ def write_vocabulary(
     module, place = format_module(to, "to"), Path(arguments.path(path))
     if chat_template is None:
         return module.write(vocabulary, place)
-    if to != "huggingface":
+    if (write := getattr(module, "write_with_template", None)) is None:
         raise ConfigError(f"{to} has no place for a chat template; leave it out, or write", hint={"to": "huggingface"})
-    from volt.formats.huggingface import write
-
-    return write(vocabulary, place, chat_template=chat_template)
+    notes: list[str] = write(vocabulary, place, chat_template=chat_template)
+    return notes
 
 
 def read_vocabulary(

@@ -73,8 +73,13 @@ def _pairs(token: str, known: Collection[str]) -> Iterator[Pair]:
                 yield token[:at], token[at:]
 
 
-def write(vocabulary: Vocabulary, path: Path, *, chat_template: str | Path | None = None) -> list[str]:
-    """Write a folder, or one file if `path` ends in .json. Returns a sentence for each loss and difference.
+def write(vocabulary: Vocabulary, path: Path) -> list[str]:
+    """Write a folder, or one file if `path` ends in .json. Returns a sentence for each loss and difference."""
+    return write_with_template(vocabulary, path, chat_template=None)
+
+
+def write_with_template(vocabulary: Vocabulary, path: Path, *, chat_template: str | Path | None) -> list[str]:
+    """Write a folder with a chat template. Returns what `write` returns.
 
     chat_template: a Jinja template, or a Path to a file with one, for `apply_chat_template`
 
@@ -126,7 +131,7 @@ def _is_skipped(special: SpecialTokens, token: str) -> bool:
 
 
 def files_written(path: Path) -> tuple[Path, ...]:
-    return (path,) if path.suffix == ".json" else (path / MAP, path / CONFIG, path / FILE, path / TEMPLATE)
+    return (path,) if path.suffix == ".json" else (path / MAP, path / CONFIG, path / FILE)
 
 
 def _json(value: object) -> str:
