@@ -32,7 +32,7 @@ PLAIN = {None, "START:STOP:STEP", "RULE", "NAME", "N,N", "N", "TOKEN", "TOKEN[=I
 VOCABULARY = Vocabulary(merges=(("t", "h"), ("th", "e</w>")), tokens=("t", "h", "e</w>", "th", "the</w>"))
 OUTPUTS = {"out", "markdown", "plots", "state", "summary", "html", "id_map"}
 INPUTS = {"corpus", "candidates", "model", "files", "text", "path", "merges", "sample", "heldout", "systems", "config",
-          "from_state", "ack", "states", "sources", "expand", "extend", "texts"}  # fmt: skip
+          "from_state", "ack", "states", "sources", "expand", "extend", "texts", "chat_template"}  # fmt: skip
 NO_FILES = {("inspect", "text"), ("stream cache", "folder")}
 REPLACED = {
     ("stream run", "state", "from_state"),  # a state makes way for the one that follows

@@ -60,9 +60,7 @@ def test_transformers_names_what_has_a_role(tmp_path):
     special = SpecialTokens(None, "<|end|>", "<|end|>", None, user=("<url>",), control=("[A]", "[B]"))
     vocabulary = Vocabulary(**PLAIN, special=special, order=("o", "l", "lo", "w", "[A]", "<url>", "<|end|>", "[B]"))
     notes = huggingface.write(vocabulary, tmp_path / "m")
-    assert notes[:1] == [
-        "transformers finds special tokens, such as <|end|>, [A], [B], in text; VOLT finds only user tokens."
-    ]
+    assert "special tokens, such as <|end|>, [A], [B], in text" in notes[0]
     found = transformers.AutoTokenizer.from_pretrained(tmp_path / "m")
     assert len(found) == len(vocabulary)
     assert (found.bos_token_id, found.eos_token_id, found.unk_token, found.pad_token) == (6, 6, None, None)
