@@ -7,6 +7,7 @@ from collections import Counter
 from hypothesis import strategies as st
 
 from volt.count.word_counts import WordCounts
+from volt.formats.check import encoded
 from volt.learn.bpe import learn_bpe
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
@@ -46,9 +47,14 @@ def learn(lines, marker, pretokenizer, normalizer="none", *, n_merges=150, user=
     )
 
 
+def beyond(notes):
+    """The notes without the one on special tokens, which every export with such tokens has."""
+    return [note for note in notes if "finds special tokens" not in note]
+
+
 def assert_agree(encoder, peer, lines):
-    """Piece for piece and id for id."""
-    pieces = encoder.encode_lines(lines)
+    """Piece for piece and id for id; special tokens that only the library finds cut our lines, too."""
+    pieces = encoded(encoder, lines, peer.found)
     for line, ours, theirs in zip(lines, pieces, peer.pieces(lines), strict=True):
         assert ours == theirs, line
     for line, ours, theirs in zip(lines, pieces, peer.ids(lines), strict=True):

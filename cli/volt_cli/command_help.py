@@ -46,7 +46,7 @@ EXAMPLES = {
     ),
     "export": (
         "volt export -m corpus.volt --to subword-nmt -o corpus.codes --check corpus.txt",
-        "volt export -m corpus.volt --to huggingface --closed -o corpus-hf",
+        "volt export -m corpus.volt --to huggingface -o corpus-hf --check corpus.txt",
     ),
     "import": (
         "volt import corpus-hf -o again.volt",

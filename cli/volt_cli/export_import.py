@@ -190,7 +190,13 @@ def export(
     to: Annotated[str, option("FORMAT", f"{', '.join(FORMATS)}.", "--to", words=FORMATS)],
     out: Annotated[Path, option("PLACE", "The file or folder to write, or - for stdout.", "-o", "--output")],
     checking: CheckOptions,
-    closed: Annotated[bool, flag("Keep intermediate results of merges as tokens.", "--closed")] = False,
+    closed: Annotated[
+        bool, flag("Keep intermediate results of merges as tokens; huggingface always keeps them.", "--closed")
+    ] = False,
+    chat_template: Annotated[
+        Path | None,
+        option("FILE", "For huggingface: a Jinja template of chats.", callback=readable(ConfigError)),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Write a vocabulary for another library.
@@ -205,17 +211,18 @@ def export(
     checking.refuse(to)
     texts = checking.text or ()
     outputs = [out] if is_stdout(out) else files_written(out, to=to)
-    check_places(outputs, texts, model=model)
+    check_places(outputs, [*texts, chat_template], model=model)
     vocabulary = load_model(model, texts=texts, pattern=checking.pattern)
     vocabulary = _closed(vocabulary, to, quiet=quiet) if closed else vocabulary
     with written(out) as path:
-        notes = write_vocabulary(vocabulary, path, to=to)
+        notes = write_vocabulary(vocabulary, path, to=to, chat_template=chat_template)
         lines = checking.lines(vocabulary) if checking.check else []
         agreement = compare_with_library(vocabulary, path, to, lines) if checking.check else None
     if not quiet:
         for note in notes:
             say(f"note: {with_options(named_stdout(out, path, note))}")
         place = outputs[0] if outputs and outputs[0].parent == out.parent else out  # the outputs may be inside it
+        vocabulary = vocabulary.closed() if to == "huggingface" else vocabulary
         say_written(place, f"{vocabulary.size:,} tokens for {to}")
     if agreement:
         print_agreement(agreement, out)

@@ -50,6 +50,23 @@ def test_export_then_import_encodes_alike(name: str, run: Run) -> None:
     assert pieces[0] == pieces[1] == pieces[2]
 
 
+def test_an_export_that_chats(run: Run) -> None:
+    """A plain export closes itself, adds the chat template, and names a template's file and line, or another format."""
+    run("search", "corpus.txt", "-q", "-o", "v.volt", "--select", "tokens")
+    Path("chat.jinja").write_text("{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}")
+    Path("bad.jinja").write_text("low\n{% if %}")
+    closed, options = Vocabulary.load("v.volt").closed(), ("export", "-m", "v.volt", "-o", "out", "--to")
+    bad = run(*options, "huggingface", "--chat-template", "bad.jinja", status=2).stderr
+    assert b"bad.jinja:2: Expected an expression" in bad
+    assert b"--to huggingface" in run(*options, "marian", "--chat-template", "chat.jinja", status=2).stderr
+    assert b"nothing.jinja" in run(*options, "huggingface", "--chat-template", "nothing.jinja", status=2).stderr
+    assert not Path("out").exists()
+    done = run(*options, "huggingface", "--chat-template", "chat.jinja", "--check", "corpus.txt")
+    assert f"wrote out: {closed.size:,} tokens".encode() in done.stderr
+    assert Path("out/chat_template.jinja").read_text() == Path("chat.jinja").read_text()
+    assert json.loads(Path("out/tokenizer.json").read_text())["model"]["vocab"] == closed.ids
+
+
 def test_candidates_of_a_vocabulary_are_its_merges(run: Run) -> None:
     """`volt search --candidates` takes the merges of a vocabulary, and says how many tokens no merge makes."""
     merges, tokens = (("t", "h"), ("th", "e</w>")), ("t", "h", "e</w>", "th", "the</w>", "cat</w>", "sat</w>")

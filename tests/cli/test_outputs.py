@@ -32,7 +32,7 @@ PLAIN = {None, "START:STOP:STEP", "RULE", "NAME", "N,N", "N", "TOKEN", "TOKEN[=I
 VOCABULARY = Vocabulary(merges=(("t", "h"), ("th", "e</w>")), tokens=("t", "h", "e</w>", "th", "the</w>"))
 OUTPUTS = {"out", "markdown", "plots", "state", "summary", "html", "id_map"}
 INPUTS = {"corpus", "candidates", "model", "files", "text", "path", "merges", "sample", "heldout", "systems", "config",
-          "from_state", "ack", "states", "sources", "expand", "extend", "texts"}  # fmt: skip
+          "from_state", "ack", "states", "sources", "expand", "extend", "texts", "chat_template"}  # fmt: skip
 NO_FILES = {("inspect", "text"), ("stream cache", "folder")}
 REPLACED = {
     ("stream run", "state", "from_state"),  # a state makes way for the one that follows
@@ -173,7 +173,7 @@ def test_a_folder_can_be_encoded_into_itself(run: Run, folder: Path) -> None:
 
 def test_what_belongs_to_a_model_is_no_output(run: Run, folder: Path) -> None:
     """The vocabulary beside codes, and the files of a folder, are read with the one that is named."""
-    run("export", "-m", "m.volt", "--to", "huggingface", "--closed", "-o", "hf", "-q")
+    run("export", "-m", "m.volt", "--to", "huggingface", "-o", "hf", "-q")
     config = "hf/tokenizer_config.json"
     for model, out in (("codes", "codes.vocab"), ("hf", "hf/tokenizer.json"), ("hf/tokenizer.json", config)):
         assert b"which is read" in run("import", model, "-o", out, status=2).stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from drawn import examples
-from exports import LINES, assert_agree, learn
+from exports import LINES, assert_agree, beyond, learn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +16,7 @@ from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
 from volt.formats import huggingface
 from volt.text.byte_alphabet import ALPHABET, to_bytes
-from volt.text.special_tokens import ROLES, SpecialTokens
+from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 tokenizers = pytest.importorskip("tokenizers")
@@ -41,53 +41,43 @@ def imported():
 
 def test_ids_of_the_vocabulary_are_those_of_the_file(tmp_path):
     """Ids stay wherever the vocabulary has them, gaps too; without unk an unknown character leaves no id; a control
-    token is plain text in text."""
+    token, plain text in VOLT, is found there."""
     special = SpecialTokens(None, "<|end|>", "<|end|>", None, user=("<url>",), control=("[A]",))
     order = ("o", "", "[A]", "l", "<url>", "lo", "w", "<|end|>")
     vocabulary = Vocabulary(**PLAIN, special=special, order=order)
     found = written(vocabulary, tmp_path / "m")
     assert found.get_vocab() == vocabulary.ids
-    for line in ("low", "lo [A] x<url>low", "<|end|> wol"):
-        assert found.encode(line).ids == Encoder(vocabulary).encode_ids(line).tolist()
+    for line, ids in {"low": [5, 6], "lo [A] x<url>low": [5, 2, 4, 5, 6], "<|end|> wol": [7, 6, 0, 3]}.items():
+        assert found.encode(line).ids == ids
+        if "[" not in line and "|" not in line:
+            assert Encoder(vocabulary).encode_ids(line).tolist() == ids
 
 
 def test_transformers_names_what_has_a_role(tmp_path):
     """AutoTokenizer loads the folder with the same ids; roles that nothing has are None; control tokens are special to
-    it, left out of decoded text and, as in VOLT, not found in text, until it is reported to."""
+    it: left out of decoded text, and found in text."""
     transformers = imported()
     special = SpecialTokens(None, "<|end|>", "<|end|>", None, user=("<url>",), control=("[A]", "[B]"))
     vocabulary = Vocabulary(**PLAIN, special=special, order=("o", "l", "lo", "w", "[A]", "<url>", "<|end|>", "[B]"))
     notes = huggingface.write(vocabulary, tmp_path / "m")
-    assert any("split_special_tokens=False" in note for note in notes)
+    assert "special tokens, such as <|end|>, [A], [B], in text" in notes[0]
     found = transformers.AutoTokenizer.from_pretrained(tmp_path / "m")
     assert len(found) == len(vocabulary)
     assert (found.bos_token_id, found.eos_token_id, found.unk_token, found.pad_token) == (6, 6, None, None)
     assert {*found.all_special_ids} == {4, 6, 7}
     line = "[A]low <url> [B]lo<|end|>"
-    ours = Encoder(vocabulary).encode_ids(line).tolist()
-    assert found.encode(line, add_special_tokens=False) == ours
+    assert found.encode(line, add_special_tokens=False) == [4, 2, 3, 5, 7, 2, 6]
     assert found.decode([4, 2, 3, 7], skip_special_tokens=True) == "low"
-    chat = transformers.AutoTokenizer.from_pretrained(tmp_path / "m", split_special_tokens=False)
-    assert chat.encode(line, add_special_tokens=False) == [4, 2, 3, 5, 7, 2, 6]
 
 
 def test_a_role_that_is_a_user_token_is_found_in_text(tmp_path):
-    """A token that is both is found by transformers, too; what else has a role then is named."""
+    """A token that is both is found by transformers, too."""
     transformers = imported()
     vocabulary = Vocabulary(**PLAIN, special=SpecialTokens(None, "<|a|>", "<|e|>", None, user=("<|a|>",)))
     notes = huggingface.write(vocabulary, tmp_path / "m")
-    assert any("finds <|e|> in text" in note for note in notes)
+    assert any("such as <|e|>, in text" in note for note in notes)
     found = transformers.AutoTokenizer.from_pretrained(tmp_path / "m")
     assert found.encode("lo<|a|>w", add_special_tokens=False) == Encoder(vocabulary).encode_ids("lo<|a|>w").tolist()
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_a_user_token_of_every_role_is_met(role, tmp_path):
-    """transformers must find user tokens in text, so special tokens are not split if one of them has a role."""
-    for user, is_split in (("<u>", True), (getattr(SpecialTokens(), role), False)):
-        huggingface.write(Vocabulary(**PLAIN, special=SpecialTokens(user=(user,))), tmp_path / user.strip("</>"))
-        config = json.loads((tmp_path / user.strip("</>") / "tokenizer_config.json").read_text())
-        assert config["split_special_tokens"] is is_split
 
 
 @given(drawn=st.data())
@@ -126,7 +116,7 @@ def test_steps_need_no_note(tmp_path):
     """Merged one place at a time, as the library does, nothing differs, so nothing is said."""
     merges = (("a", "b"), ("ab", "a"), ("aba", "b"), ("ab", "ab"))
     vocabulary = Vocabulary(merges, ("a", "b", "ab", "aba", "abab"), marker="none", merging="steps")
-    assert huggingface.write(vocabulary, tmp_path / "m") == []
+    assert beyond(huggingface.write(vocabulary, tmp_path / "m")) == []
 
 
 @pytest.mark.parametrize("marker", ["suffix", "prefix"])
@@ -140,7 +130,7 @@ def test_words_of_bytes_may_be_marked(marker, tmp_path):
     tokens = learned.tokens + tuple(token for token in spare if token not in set(learned.tokens))
     vocabulary = Vocabulary(learned.merges, tokens, marker=marker, pretokenizer="bytes")
     notes = huggingface.write(vocabulary, tmp_path / "m")
-    assert notes == []
+    assert beyond(notes) == []
     assert_agree(Encoder(vocabulary), huggingface.peer(tmp_path / "m"), [*LINES, " 私は  x\t", "▁ </w> low"])
     real = tokenizers.Tokenizer.from_file(str(tmp_path / "m" / "tokenizer.json"))
     assert real.decode(real.encode("größer 私は, low").ids) == "größer 私は, low"

@@ -4,6 +4,7 @@ peer                a `LoadPeer`, if a library encodes text with the format's fi
 original            imported file, its vocabulary, pattern → `Peer`, loaded as the file's publisher loads it
 peer_of             exported file, its vocabulary → `Peer`, for libraries that need more than the file
 read_with_pattern   `read` with an argument `pattern`, if files do not name the pattern that splits text
+write_with_template `write` with an argument `chat_template`, if the library turns chats into text
 files_written       path → the files that `write` writes; by default, the path
 files_read          path → the files that `read` may read; by default, the path
 CLOSING_ORDER       see `volt.formats.registry.closing_order`
@@ -85,11 +86,13 @@ class Peer:
 
     pieces: lines → the pieces of each line, in VOLT's spelling
     ids: lines → the ids of each line; None if the library has no ids, or if its ids differ from VOLT's
+    found: tokens that the library, unlike VOLT, finds in text, where it cuts a line before it normalises the parts
     """
 
     library: str
     pieces: Callable[[Sequence[str]], list[list[str]]]
     ids: Callable[[Sequence[str]], list[list[int]]] | None = None
+    found: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

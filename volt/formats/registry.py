@@ -149,14 +149,18 @@ def _files(module: Any, name: str, path: Path) -> tuple[Path, ...]:
     return result
 
 
-def write_vocabulary(vocabulary: Vocabulary, path: str | Path, *, to: str) -> list[str]:
+def write_vocabulary(
+    vocabulary: Vocabulary, path: str | Path, *, to: str, chat_template: str | Path | None = None
+) -> list[str]:
     """Write another library's format. Returns a sentence for each property that it lacks or handles differently.
 
     vocabulary: the vocabulary to write
     path: path of the file or folder
     to: the name of the format, one of `FORMATS`
+    chat_template: for huggingface, a Jinja template as a string, or a Path to a file with one
 
-    Raises ConfigError for an unknown format, VocabularyError if the format cannot store this vocabulary.
+    Raises ConfigError for an unknown format or a template that is not valid, VocabularyError if the format cannot store
+    this vocabulary.
 
     >>> import tempfile
     >>> from volt.vocabulary import Vocabulary
@@ -168,7 +172,13 @@ def write_vocabulary(vocabulary: Vocabulary, path: str | Path, *, to: str) -> li
 
     call = f"volt.write_vocabulary({{}}, path, to={to!r})"
     vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary", call=call)
-    return format_module(to, "to").write(vocabulary, Path(arguments.path(path)))
+    module, place = format_module(to, "to"), Path(arguments.path(path))
+    if chat_template is None:
+        return module.write(vocabulary, place)
+    if (write := getattr(module, "write_with_template", None)) is None:
+        raise ConfigError(f"{to} has no place for a chat template; leave it out, or write", hint={"to": "huggingface"})
+    notes: list[str] = write(vocabulary, place, chat_template=chat_template)
+    return notes
 
 
 def read_vocabulary(

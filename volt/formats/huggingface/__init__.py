@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from volt.formats.huggingface.reference_tokenizer import peer as peer
     from volt.formats.huggingface.writing import files_written as files_written
     from volt.formats.huggingface.writing import write as write
+    from volt.formats.huggingface.writing import write_with_template as write_with_template
 
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
         "reference_tokenizer": ("original", "peer"),
         "reading": ("files_read", "read", "recognises"),
-        "writing": ("files_written", "write"),
+        "writing": ("files_written", "write", "write_with_template"),
     },
 )

@@ -344,6 +344,6 @@ def refuse(model: Json, data: Json, scheme: Scheme) -> None:
     remedy = "set ignore_merges to false if every token is made by merges"
     if looks_up and name.startswith("metaspace") and not is_split:
         raise VocabularyError(f"ignore_merges looks up whole lines in tokenizers, but words in VOLT; {remedy}")
-    if looks_up and scheme.marker != "none" and not scheme.takes_users_as_words:
+    if looks_up and scheme.marker != "none":
         what = f"ignore_merges looks words up without their mark ({scheme.marker}), which VOLT cannot do"
         raise VocabularyError(f"{what}; {remedy}")

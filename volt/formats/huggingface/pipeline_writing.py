@@ -1,10 +1,9 @@
 """`Scheme` → sections of a tokenizer.json: normalizers, pre-tokenizers, decoders, and merges for ends of words.
 
-How a scheme cuts words decides what user tokens become:
+How a scheme cuts words decides in which text the library finds user tokens:
 
-    words at white space, or from "▁", without end marker    words, which `ignore_merges` takes whole
-    a known end of words, or "▁" at the start of lines       added tokens of the normalised text
-    bytes, and other patterns                                added tokens of the raw text, which is cut at them first
+    a known end of words, or "▁" at the start of lines       the normalised text
+    bytes, and other patterns                                the raw text, which is cut at them first
 
 The library spells an unknown "é</w>" as the bytes of "é" and of "</w>"; three merges join the four bytes of "</w>".
 """
@@ -113,11 +112,6 @@ class Scheme:
         return PreTokenizer(self.pretokenizer)
 
     @property
-    def takes_users_as_words(self) -> bool:
-        at_spaces = (self.marker, self.pretokenizer) in (("prefix", "whitespace"), ("none", "metaspace"))
-        return at_spaces and bool(self.users)
-
-    @property
     def ends_users(self) -> bool:
         """Check whether "</w>", like user tokens, becomes an added token of the normalised text."""
         return self.marker == "suffix" and self.ending is not None and bool(self.users)
@@ -136,8 +130,13 @@ class Scheme:
 
     @property
     def normalizes_users(self) -> bool:
-        starts_lines = self.cut.dummy_prefix and bool(self.users) and not self.takes_users_as_words
+        starts_lines = self.starts_lines and bool(self.users)
         return self.ends_users or self.spaces_users or starts_lines
+
+    @property
+    def starts_lines(self) -> bool:
+        """Check whether "▁" is put in front of a line before it is cut."""
+        return self.cut.dummy_prefix or (self.marker == "prefix" and self.pretokenizer == "whitespace")
 
 
 @lru_cache(maxsize=8)  # many schemes are tried with the same user tokens, of which there may be hundreds
@@ -157,7 +156,8 @@ def normalizers(scheme: Scheme) -> list[Json]:
     lower = [replace_step(_FINAL_SIGMA, "ς", regex=True), {"type": "Lowercase"}, *form]
     hidden = replace_step(f"[{chr(FIRST_HIDDEN)}-{chr(LAST_HIDDEN)}]", "\ufffd", regex=True)
     steps = [hidden] * bool(scheme.users) + _around_users(scheme, form + lower * normalizer.lowercase)
-    prepend: list[Json] = [{"type": "Prepend", "prepend": PREFIX}]
+    prepend: list[Json] = [{"type": "Prepend", "prepend": PREFIX}] * scheme.starts_lines
+    prepend = _first_space(scheme) if scheme.normalizes_users else prepend
     if scheme.marker == "prefix" and name == "whitespace":
         runs = replace_step(f"[{_SPACES}]+", " ", regex=True)
         strip = {"type": "Strip", "strip_left": True, "strip_right": True}
@@ -165,7 +165,6 @@ def normalizers(scheme: Scheme) -> list[Json]:
     if scheme.cut.has_own_pattern and not scheme.cut.is_bytes:
         steps += [replace_step(PREFIX, " ")] * scheme.cut.keeps_spaces
     elif name == "gpt2" or scheme.cut.dummy_prefix:
-        prepend = _first_space(scheme) if scheme.normalizes_users else prepend * scheme.cut.dummy_prefix
         steps = [*steps, *prepend, replace_step(" ", PREFIX)]
     if scheme.spaces_users:
         alone = f"(?<!{PREFIX})" if name == "unicode" else ""  # "unicode" cuts a run of spaces as one word
@@ -180,7 +179,7 @@ def normalizers(scheme: Scheme) -> list[Json]:
 
 def _around_users(scheme: Scheme, steps: list[Json]) -> list[Json]:
     """Return these steps between steps that hide the user tokens in a text and steps that restore them."""
-    if not steps or not (scheme.takes_users_as_words or scheme.normalizes_users):
+    if not steps or not scheme.normalizes_users:
         return steps
     hidden = {user: chr(FIRST_HIDDEN + number) for number, user in enumerate(scheme.users)}
     hide = [replace_step(user, hidden[user]) for user in sorted(scheme.users, key=len, reverse=True)]
@@ -192,13 +191,12 @@ def _around_users(scheme: Scheme, steps: list[Json]) -> list[Json]:
 def _first_space(scheme: Scheme) -> list[Json]:
     own = [replace_step(rf"\A{PREFIX}\z", LONE_SPACE, regex=True)] * scheme.spaces_users
     retained = "|".join([_any_of(scheme.users), *[LONE_SPACE] * scheme.spaces_users, *[scheme.end] * scheme.ends_users])
-    return own + [replace_step(rf"\A(?!(?:{retained})?\z)", PREFIX, regex=True)] * scheme.cut.dummy_prefix
+    return own + [replace_step(rf"\A(?!(?:{retained})?\z)", PREFIX, regex=True)] * scheme.starts_lines
 
 
 def pre_tokenizers(scheme: Scheme) -> list[Json]:
     """Return the steps by which `tokenizers` splits a normalised text into words."""
     name, pattern = scheme.pretokenizer, scheme.cut.pattern
-    users = [split_step(_any_of(scheme.users), "Isolated")] * scheme.takes_users_as_words
     splits = [split_step(spelled(split.pattern), "Isolated") for split in scheme.cut.splits]
     if scheme.cut.is_bytes:
         level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": not splits}
@@ -206,9 +204,9 @@ def pre_tokenizers(scheme: Scheme) -> list[Json]:
     if splits:
         return [*splits, metaspace_step("never", split=False)]
     if name == "whitespace":
-        return [split_step(" " if scheme.marker == "prefix" else f"[{_SPACES}]+", "Removed"), *users]
+        return [split_step(" " if scheme.marker == "prefix" else f"[{_SPACES}]+", "Removed")]
     if name == "metaspace":
-        return [metaspace_step("never", split=True), *users]
+        return [metaspace_step("never", split=True)]
     if name == "unicode":
         return [split_step(pattern, "Isolated")]
     if name == "gpt2":

@@ -7,14 +7,12 @@ tokens that no merge makes become control tokens if possible, and otherwise are 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.formats import subword_nmt
 from volt.formats.gpt2 import BESIDE, MERGES, merges_in
@@ -31,7 +29,7 @@ from volt.formats.huggingface.pipeline_writing import (
     without_ends,
 )
 from volt.formats.huggingface.split_patterns import original
-from volt.formats.huggingface.tokens import CONFIG, FILE, MAP
+from volt.formats.huggingface.tokens import CONFIG, FILE, FOUND, MAP
 from volt.formats.protocol import located
 from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
@@ -43,7 +41,6 @@ from volt.vocabulary import Vocabulary
 _NAMES = ("whitespace", "metaspace", "metaspace-runs", "metaspace-line", "unicode", "gpt2", "bytes")
 _FORMS = ("none", "nfc", "nfkc")
 _THEIRS = re.compile(r"\\[wWhH]")  # Oniguruma gives these another meaning
-_ALTERNATIVES = re.compile(r"(?:\\.|[^|\\])+")
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
@@ -58,14 +55,14 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     path = path / FILE if path.is_dir() else path
     data = tokens.load(path)
     end = ENDED if has_ends(data) else SUFFIX
-    data = without_ends(data)
+    data = _found_by_us(without_ends(data))
     with located(path):
         model = tokens.model_section(data)
         vocab, pairs = tokens.model_vocab(model), list(tokens.model_merges(model))
     named, lost = tokens.role_tokens(path, model), list[str]()
     try:
         added = tokens.added_tokens(data, vocab)
-        own = own_scheme(data, model, users=file_users(data, vocab, added), end=end)
+        own = own_scheme(data, model, users=_users(data, added), end=end)
         scheme = own or read_foreign(data, model, added=added)
         users = scheme.users if own and scheme.users else added
         if own is None or model.get("ignore_merges"):
@@ -107,17 +104,18 @@ def recognises(path: Path, head: bytes) -> bool:
     return head.lstrip()[:1] == b"{" and any(key in head for key in keys)
 
 
-def file_users(data: Json, vocab: Mapping[str, int], added: Sequence[str]) -> tuple[str, ...]:
-    """Return the user tokens of a file that VOLT wrote: its added tokens or, without any, those in its last Split."""
-    if added:
-        return tuple(token for token in added if token not in (SUFFIX, PREFIX))
-    steps = flat(data.get("pre_tokenizer"), "pretokenizers")
-    pattern = steps[-1].get("pattern") if len(steps) > 1 and not steps[-1].get("invert") else None
-    result = pattern.get("Regex") if isinstance(pattern, dict) else None
-    if not isinstance(result, str):
-        return ()
-    names = {re.sub(r"\\(.)", r"\1", name) for name in _ALTERNATIVES.findall(result)}
-    return tuple(token for token in vocab if token in names)
+def _found_by_us(data: Json) -> Json:
+    """Return the file without the added tokens that VOLT, which wrote the file, does not find in text."""
+    rows = data.get("added_tokens")
+    if not isinstance(rows, list):
+        return data
+    return data | {"added_tokens": [row for row in rows if not isinstance(row, dict) or row.get(FOUND, True)]}
+
+
+def _users(data: Json, added: Sequence[str]) -> tuple[str, ...]:
+    """Return the user tokens of a file that VOLT wrote, whose other added tokens are not found in normalised text."""
+    late = {row["content"] for row in data.get("added_tokens") or [] if row.get("normalized")}
+    return tuple(token for token in added if (not late or token in late) and token not in (SUFFIX, PREFIX))
 
 
 def own_scheme(data: Json, model: Json, *, users: tuple[str, ...], end: str = SUFFIX) -> Scheme | None:
@@ -152,9 +150,3 @@ def _patterns(cut: Any) -> Iterator[str]:
         if step.get("type") == "Split" and step.get("invert") and pattern is not None:
             with suppress(ConfigError):
                 yield PreTokenizer(f"regex:{pattern}").name
-
-
-def not_whole(vocabulary: Vocabulary) -> Iterator[str]:
-    """Return the tokens whose strings, encoded as words, become anything but the token alone."""
-    words = Encoder(replace(vocabulary, marker="none")).encode_words(vocabulary.tokens)
-    return (token for token, pieces in zip(vocabulary.tokens, words, strict=True) if pieces != (token,))

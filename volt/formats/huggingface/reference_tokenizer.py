@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -30,13 +30,14 @@ def peer_of_merges(path: Path, vocabulary: Vocabulary) -> Peer:
         from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     tokenizer = Tokenizer(models.BPE.from_file(str(vocab), str(path)))
     tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    return _peer(tokenizer, vocabulary.ids, vocabulary.special.user)
+    return _peer(tokenizer, vocabulary.ids, vocabulary.special, vocabulary.special.user)
 
 
-def _peer(tokenizer: Any, our_ids: Mapping[str, int] | None, users: Sequence[str] = ()) -> Peer:
+def _peer(tokenizer: Any, our_ids: Mapping[str, int] | None, special: SpecialTokens, users: Sequence[str] = ()) -> Peer:
     """Return the library's tokenizer as a peer. It also finds `users` in raw text, with new ids for new tokens.
 
     our_ids: the ids that VOLT reads from the same file; None if VOLT cannot read it
+    special: the special tokens of the vocabulary to compare with
     """
     if users:
         from tokenizers import AddedToken
@@ -55,7 +56,10 @@ def _peer(tokenizer: Any, our_ids: Mapping[str, int] | None, users: Sequence[str
     def ids(lines: Sequence[str]) -> list[list[int]]:
         return [one.ids for one in tokenizer.encode_batch(list(lines), add_special_tokens=False)]
 
-    return Peer("tokenizers", pieces, ids if shares_ids else None)
+    real = tokenizer.get_added_tokens_decoder().values()
+    only_theirs = {*special.all}.difference(special.user)
+    found = tuple(one.content for one in real if one.content in only_theirs and not one.normalized)
+    return Peer("tokenizers", pieces, ids if shares_ids else None, found)
 
 
 def _spelled(tokenizer: Any, line: str, tokens: list[str]) -> list[str]:
@@ -76,21 +80,30 @@ def _atoms(tokenizer: Any, line: str, suffix: str) -> Iterator[str]:
     """Yield the symbols from which `tokenizers` starts to merge; an added token is one symbol."""
     real = tokenizer.get_added_tokens_decoder().values()
     normalize = tokenizer.normalizer.normalize_str if tokenizer.normalizer else str
-    whole = any(one.normalized and not one.special for one in real)
-    added = {normalize(one.content) if whole else one.content: one.content for one in real}
-    line = normalize(line) if whole else line
-    names = sorted(added, key=len, reverse=True)
-    parts = re.split(f"({'|'.join(map(re.escape, names))})", line) if names else [line]
-    for number, part in enumerate(parts):
-        if part in added:
-            yield added[part]
-        elif part:
-            text = part if whole else normalize(part)
-            cut = tokenizer.pre_tokenizer
-            words = cut.pre_tokenize_str(text) if cut else [(text, None)]
-            if (number or not parts[0]) and cut and b'"first"' in cut.__getstate__() and text[0] != PREFIX:
-                words[0] = (words[0][0].removeprefix(PREFIX), None)  # only a line's first part starts with "▁"
-            yield from chain.from_iterable((*word[:-1], word[-1] + suffix) for word, _ in words if word)
+    raw = {one.content: one.content for one in real if not one.normalized}
+    late = {normalize(one.content): one.content for one in real if one.normalized}
+    is_first = True
+    for part in _split(line, raw):
+        for text in [part] if part in raw else _split(normalize(part), late):
+            if token := raw.get(text) or late.get(text):
+                yield token
+            else:
+                yield from _word_atoms(tokenizer, text, suffix, is_first=is_first)
+            is_first = False
+
+
+def _split(text: str, tokens: Iterable[str]) -> Iterator[str]:
+    """Yield the parts of a text that are tokens, and those between them, without empty parts."""
+    names = sorted(tokens, key=len, reverse=True)
+    return filter(None, re.split(f"({'|'.join(map(re.escape, names))})", text) if names else [text])
+
+
+def _word_atoms(tokenizer: Any, text: str, suffix: str, *, is_first: bool) -> Iterator[str]:
+    cut = tokenizer.pre_tokenizer
+    words = cut.pre_tokenize_str(text) if cut else [(text, None)]
+    if not is_first and cut and b'"first"' in cut.__getstate__() and text[0] != PREFIX:
+        words[0] = (words[0][0].removeprefix(PREFIX), None)  # only a line's first part starts with "▁"
+    yield from chain.from_iterable((*word[:-1], word[-1] + suffix) for word, _ in words if word)
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
@@ -98,15 +111,15 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     vocabulary = None
     with suppress(VocabularyError):
         vocabulary = read(path)
-    return _loaded(path, vocabulary, ())
+    return _loaded(path, vocabulary, special)
 
 
 def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) -> Peer:
     """Load an imported file in the library `tokenizers`, with the user tokens that were added on import."""
-    return _loaded(path, vocabulary, named_tokens(vocabulary))
+    return _loaded(path, vocabulary, vocabulary.special, named_tokens(vocabulary))
 
 
-def _loaded(path: Path, vocabulary: Vocabulary | None, users: Sequence[str]) -> Peer:
+def _loaded(path: Path, vocabulary: Vocabulary | None, special: SpecialTokens, users: Sequence[str] = ()) -> Peer:
     if path.is_dir() and not (path / FILE).exists() and (merges := merges_in(path)):
         return peer_of_merges(merges, read(path) if vocabulary is None else vocabulary)
     with needs("tokenizers"):
@@ -116,4 +129,4 @@ def _loaded(path: Path, vocabulary: Vocabulary | None, users: Sequence[str]) -> 
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises no narrower class
         raise VocabularyError(f"{path}: tokenizers cannot load it ({error}); download or export it again") from None
-    return _peer(tokenizer, None if vocabulary is None else vocabulary.ids, users)
+    return _peer(tokenizer, None if vocabulary is None else vocabulary.ids, special, users)

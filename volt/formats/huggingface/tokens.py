@@ -27,7 +27,8 @@ from volt.vocabulary.validation import MOST_IDS
 from volt.vocabulary.vocabulary import Merging
 
 FILE, CONFIG, MAP = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
-ADDED = "added_tokens.json"
+ADDED, TEMPLATE = "added_tokens.json", "chat_template.jinja"
+FOUND = "found_by_volt"  # false in rows of added tokens that only the library finds in text
 _REMEDIES = {
     "Unigram": "no merges make its pieces; search with the sentencepiece .model that it comes from as candidates, or "
     "train a BPE tokenizer",
@@ -207,7 +208,7 @@ def read_tokens(
     added: user tokens
     """
     output, fallback = set(map("".join, merges)), falls_back(model, model.get("vocab", ids))
-    whole = bool(model.get("ignore_merges")) and not scheme.takes_users_as_words
+    whole = bool(model.get("ignore_merges"))
     atoms = {token for token in ids if atom_code(token, marker=scheme.marker) is not None}
     spelling = BYTE_TOKENS * fallback
     if scheme.marker == "suffix" and (fallback or (added and not scheme.cut.isolates_users)):

@@ -1,14 +1,15 @@
 """Vocabulary → Hugging Face tokenizer.json, alone or in a folder that transformers loads.
 
-The file has the same ids and gives the same pieces, except for differences that `write` returns. Only user tokens
-become "added tokens", all of which `tokenizers` finds in text; VOLT never finds other special tokens, such as "</s>".
+The file has the same ids and gives the same pieces, except for differences that `write` returns. All special tokens
+become "added tokens", which `tokenizers` finds in text, as in published files; VOLT finds only user tokens there.
+Merges cannot split tokens back there, so a pruned vocabulary is closed first.
 
 >>> import tempfile
 >>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "lo", "low</w>"))
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     notes = write(vocabulary, Path(folder, "model"))
-...     sorted(file.name for file in Path(folder, "model").iterdir()), notes
-(['special_tokens_map.json', 'tokenizer.json', 'tokenizer_config.json'], [])
+...     sorted(file.name for file in Path(folder, "model").iterdir()), len(notes)
+(['special_tokens_map.json', 'tokenizer.json', 'tokenizer_config.json'], 1)
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import json
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from volt.errors import VocabularyError, quoted
+from volt.errors import ConfigError, VocabularyError, quoted, shown_path
 from volt.files.atomic import new_folder, write_together
+from volt.formats.huggingface.chat_template import template_text
 from volt.formats.huggingface.pipeline_reading import remade
 from volt.formats.huggingface.pipeline_writing import (
     LONE_END,
@@ -31,10 +33,9 @@ from volt.formats.huggingface.pipeline_writing import (
     sequence,
     with_ends,
 )
-from volt.formats.huggingface.reading import not_whole
 from volt.formats.huggingface.split_patterns import spelled
-from volt.formats.huggingface.tokens import CONFIG, FILE, MAP
-from volt.formats.protocol import located, refuse_scaffolding
+from volt.formats.huggingface.tokens import CONFIG, FILE, FOUND, MAP, TEMPLATE
+from volt.formats.protocol import located
 from volt.text.atoms import PREFIX, SUFFIX
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.pretokenizer import IF_ABSENT
@@ -74,31 +75,59 @@ def _pairs(token: str, known: Collection[str]) -> Iterator[Pair]:
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     """Write a folder, or one file if `path` ends in .json. Returns a sentence for each loss and difference."""
+    return write_with_template(vocabulary, path, chat_template=None)
+
+
+def write_with_template(vocabulary: Vocabulary, path: Path, *, chat_template: str | Path | None) -> list[str]:
+    """Write a folder with a chat template. Returns what `write` returns.
+
+    chat_template: a Jinja template, or a Path to a file with one, for `apply_chat_template`
+
+    Raises VocabularyError if the format cannot store the vocabulary, ConfigError for a template that is not valid.
+    """
+    template = None if chat_template is None else template_text(chat_template)
+    if template is not None and path.suffix == ".json":
+        raise ConfigError(f"{shown_path(path)}: a chat template needs a folder; give a path that does not end in .json")
     with located(path):
-        _refuse(vocabulary)
-    notes, text = list(_notes(vocabulary)), _json(_tokenizer(vocabulary))
+        closed, tokenizer, config = contents(vocabulary)
+    notes = [*_closing_notes(vocabulary, closed), *_notes(closed)]
     if path.suffix == ".json":
-        write_together({path: text.encode()})
+        write_together({path: _json(tokenizer).encode()})
         return notes
-    special = vocabulary.special
-    named: Json = {f"{role}_token": token for role, token in special.roles.items()}
-    if others := [token for token in special.control if token not in special.roles.values()]:
-        named["additional_special_tokens"] = others
-    config = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        **named,
-        "split_special_tokens": not _is_met(special),
-        "clean_up_tokenization_spaces": False,
-    }
-    texts = _json(named), _json(config), text
+    if template is None and (path / TEMPLATE).exists():
+        notes.append(f"{shown_path(path / TEMPLATE)} is from before; transformers uses it unless you delete it.")
+    texts = {path / MAP: _json(_names(closed.special)), path / CONFIG: _json(config), path / FILE: _json(tokenizer)}
+    texts |= {} if template is None else {path / TEMPLATE: template}
     with new_folder(path):
-        write_together(dict(zip(files_written(path), map(str.encode, texts), strict=True)))
+        write_together({place: text.encode() for place, text in texts.items()})
     return notes
 
 
-def _is_met(special: SpecialTokens) -> bool:
-    """Check whether a user token has a role. If so, transformers must look for all tokens with roles in text."""
-    return not {*special.roles.values(), *special.control}.isdisjoint(special.user)
+def contents(vocabulary: Vocabulary) -> tuple[Vocabulary, Json, Json]:
+    """Return the closed vocabulary that the library can store, its tokenizer.json, and its tokenizer_config.json."""
+    vocabulary = vocabulary.closed()
+    _refuse(vocabulary)
+    tokenizer = _tokenizer(vocabulary)
+    rows = [{key: row[key] for key in row if key not in ("id", FOUND)} for row in tokenizer["added_tokens"]]
+    numbers = (str(row["id"]) for row in tokenizer["added_tokens"])
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        **_names(vocabulary.special),
+        "added_tokens_decoder": dict(zip(numbers, rows, strict=True)),
+        "clean_up_tokenization_spaces": False,
+    }
+    return vocabulary, tokenizer, config
+
+
+def _names(special: SpecialTokens) -> Json:
+    named: Json = {f"{role}_token": token for role, token in special.roles.items()}
+    others = [token for token in special.all if _is_skipped(special, token) and token not in named.values()]
+    return named | ({"additional_special_tokens": others} if others else {})
+
+
+def _is_skipped(special: SpecialTokens, token: str) -> bool:
+    """Check whether `skip_special_tokens` skips a token: one with a role, a control token, or a user token "<|…|>"."""
+    return token not in special.user or token in special.roles.values() or (token[:2], token[-2:]) == ("<|", "|>")
 
 
 def files_written(path: Path) -> tuple[Path, ...]:
@@ -111,7 +140,6 @@ def _json(value: object) -> str:
 
 def _refuse(vocabulary: Vocabulary) -> None:
     cut, marker = vocabulary.pretokenizer, vocabulary.marker
-    refuse_scaffolding(vocabulary, "tokenizers")
     if lost := [atom for atom in vocabulary.atoms if atom not in vocabulary.ids]:
         what = f"merges use {lost[0]!r}, which is not a token ({len(lost):,} characters in all)"
         raise VocabularyError(f"{what}; add these characters to the tokens, or remove their merges")
@@ -153,13 +181,13 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
         yield "The counts of the tokens are not in the file: the format has no place for them."
     if len(set(vocabulary.merges)) < len(vocabulary.merges) and vocabulary.merging != "ranks":
         yield "Merges that repeat an earlier one are not in the file: they have no effect."
-    yield from _special_notes(vocabulary)
+    if only := [token for token in special.all if token not in special.user]:
+        names = ", ".join(only[:3])
+        yield f"transformers finds special tokens, such as {names}, in text; VOLT finds only user tokens."
     if special.user:
         yield from _user_notes(scheme, special.user[0])
-        if (scheme.takes_users_as_words or scheme.normalizes_users) and scheme.normalizer != "none":
+        if scheme.normalizes_users and scheme.normalizer != "none":
             yield "Text that normalisation turns into a user token becomes that token there, but stays text in VOLT."
-        if scheme.takes_users_as_words and (unmade := next(not_whole(vocabulary), None)) is not None:
-            yield f"The word {unmade!r} is taken whole there because of user tokens; VOLT's merges do not make it."
         yield "U+10F000 to U+10FFFD in text become U+FFFD there, and stay as they are in VOLT."
     if vocabulary.byte_fallback and vocabulary.marker == "suffix":
         if scheme.end == SUFFIX:
@@ -177,27 +205,15 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
         yield f"{what}: VOLT merges both before it looks for lower ranks, but tokenizers does not."
 
 
-def _special_notes(vocabulary: Vocabulary) -> Iterator[str]:
-    special, tokens = vocabulary.special, set(vocabulary.tokens)
-    if special.control:
-        yield (
-            f"Control tokens, such as {special.control[0]}, are not found in text, as in VOLT, and tokenizer.json does "
-            "not name them: for a chat template, load the folder by AutoTokenizer with split_special_tokens=False."
-        )
-    unmet = [token for token in special.all if token not in special.user]
-    if _is_met(special) and unmet:
-        yield f"transformers finds {', '.join(unmet[:3])} in text, too, because it must find user tokens with roles."
-    reserved = (token for token in vocabulary.ids if token not in tokens and token not in special.user)
-    words = (token for token in reserved if vocabulary.pretokenizer.split(token) == [token])
-    if vocabulary.whole_words and (word := next(words, None)):
-        yield f"A word that is spelled like a special token, such as {word}, is this token there, and text in VOLT."
+def _closing_notes(vocabulary: Vocabulary, closed: Vocabulary) -> Iterator[str]:
+    if extra := vocabulary.scaffolding:
+        added = "token is added, with the id" if len(extra) == 1 else "tokens are added, with ids from"
+        why = "merges make what VOLT splits back, which tokenizers cannot do"
+        yield f"{len(extra):,} {added} {closed.ids[extra[0]]:,}: {why}."
 
 
 def _user_notes(scheme: Scheme, example: str) -> Iterator[str]:
-    if scheme.takes_users_as_words:
-        exception = "if text after one is spelled like a role's token or a byte token up to the word's end, it is found"
-        yield f"User tokens, such as {example}, are not 'added tokens'; {exception}."
-    elif scheme.normalizes_users:
+    if scheme.normalizes_users:
         yield from _end_user_notes(scheme, example)
     elif scheme.marker == "suffix":
         ends = "text before one ends in '</w>', and no lone '</w>' follows one at the end of a word, as in VOLT"
@@ -213,7 +229,7 @@ def _user_notes(scheme: Scheme, example: str) -> Iterator[str]:
 def _end_user_notes(scheme: Scheme, example: str) -> Iterator[str]:
     if scheme.ends_users and not scheme.cut.splits:
         yield f"Text right before a user token, as in x{example}, is encoded as if the word ended there."
-    lacks = ["'▁' in front"] * scheme.cut.dummy_prefix + ["lone '</w>'"] * scheme.ends_users
+    lacks = ["'▁' in front"] * scheme.starts_lines + ["lone '</w>'"] * scheme.ends_users
     if lacks:
         yield f"A line that is just {example} gets no {' and no '.join(lacks)}."
     if scheme.pretokenizer == "gpt2":
@@ -234,23 +250,31 @@ def _tokenizer(vocabulary: Vocabulary) -> Json:
         "end_of_word_suffix": SUFFIX if vocabulary.marker == "suffix" else None,
         "fuse_unk": False,
         "byte_fallback": vocabulary.byte_fallback,
-        "ignore_merges": vocabulary.whole_words or scheme.takes_users_as_words,
+        "ignore_merges": vocabulary.whole_words,
         "vocab": vocabulary.ids,
         "merges": [list(pair) for pair in merges_of(vocabulary)],
     }
     model = model if scheme.end == SUFFIX else with_ends(model)
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
-    flags |= {"normalized": scheme.normalizes_users, "special": False}
     lone = (scheme.end,) * scheme.ends_users + (PREFIX,) * (scheme.spaces_users and PREFIX in vocabulary.ids)
-    added = () if scheme.takes_users_as_words else special.user + lone
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [{"id": model["vocab"][token], "content": token, **flags} for token in added],
+        "added_tokens": _added_tokens(scheme, special, model["vocab"], lone),
         "normalizer": sequence("normalizers", normalizers(scheme)),
         "pre_tokenizer": sequence("pretokenizers", pre_tokenizers(scheme)),
         "post_processor": None,
         "decoder": sequence("decoders", decoders(scheme, vocabulary.byte_fallback)),
         "model": model,
     }
+
+
+def _added_tokens(scheme: Scheme, special: SpecialTokens, ids: Json, lone: tuple[str, ...]) -> list[Json]:
+    """Return a row for each special token and each lone mark. Only user tokens are found in normalised text."""
+    ours, rows = {*special.user, *lone}, list[Json]()
+    for token in sorted({*special.all, *lone}, key=ids.__getitem__):
+        flags = dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
+        flags |= {"normalized": scheme.normalizes_users and token in ours}
+        flags |= {"special": token not in lone and _is_skipped(special, token)}
+        rows.append({"id": ids[token], "content": token, **flags} | ({} if token in ours else {FOUND: False}))
+    return rows

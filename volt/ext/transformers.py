@@ -1,0 +1,50 @@
+"""Vocabulary → tokenizer of transformers, in memory; equal to the tokenizer that loads an exported folder.
+
+>>> from volt import Vocabulary
+>>> vocabulary = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo"), marker="none", pretokenizer="bytes")
+>>> loaded = tokenizer(vocabulary, chat_template="{{ messages[0].content }}{{ eos_token }}")
+>>> loaded.apply_chat_template([{"role": "user", "content": "loo"}], tokenize=False)
+'loo</s>'
+>>> loaded("loo</s>")["input_ids"] == [vocabulary.ids[piece] for piece in ("lo", "o", "</s>")]
+True
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from volt import arguments
+from volt.errors import missing
+from volt.formats.huggingface.chat_template import template_text
+from volt.formats.huggingface.writing import contents
+from volt.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+
+def tokenizer(vocabulary: Vocabulary, *, chat_template: str | Path | None = None) -> PreTrainedTokenizerFast:
+    """Return the tokenizer of transformers that has the ids of a vocabulary, and encodes text as VOLT does.
+
+    vocabulary: if it is pruned, the tokens between are added, after all others; `volt.write_vocabulary` returns notes
+        on this and other differences
+    chat_template: a Jinja template, or a Path to a file with one, for `apply_chat_template`
+
+    Raises MissingLibraryError without transformers, VocabularyError if it cannot store the vocabulary, ConfigError for
+    a template that is not valid.
+    """
+    vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary", call="tokenizer({})")
+    template = None if chat_template is None else template_text(chat_template)
+    _, file, config = contents(vocabulary)
+    try:
+        from tokenizers import Tokenizer
+        from transformers import PreTrainedTokenizerFast
+    except ImportError:
+        raise missing("transformers", extra="transformers") from None
+    for name in ("tokenizer_class", "added_tokens_decoder"):  # the backend contains these tokens
+        del config[name]
+    backend, kind = Tokenizer.from_str(json.dumps(file)), cast("Any", PreTrainedTokenizerFast)
+    result: PreTrainedTokenizerFast = kind(tokenizer_object=backend, chat_template=template, **config)
+    return result
