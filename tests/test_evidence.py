@@ -250,7 +250,7 @@ def test_two_runs_do_not_add_to_one_file(tmp_path: Path) -> None:
     ("line", "message"),
     [
         (b"nothing", "Expecting value"),
-        (b"[1]", "'list' object has no attribute 'get'"),
+        (b"[1]", "no JSON object"),
         (b'{"key": "b"}', "kind is missing"),
         (GOOD, "the key of an earlier line"),
         (GOOD.replace(b'"kind": "lm"', b'"kind": "nmt"'), "test is missing"),
