@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -34,25 +33,6 @@ def decode(vocabulary: Vocabulary, pieces: Iterable[str]) -> str:
         return text.removesuffix(" ")
     text = text.replace(PREFIX, " ") if _shows_spaces(vocabulary) else text  # byte tokens may spell a "▁"
     return text.removeprefix(" ") if _starts_with_space(vocabulary) else text
-
-
-def decode_stream(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[str]:
-    """Yield text as pieces arrive, whole characters at a time; joined, it is the text of `decode`."""
-    utf8, held = getincrementaldecoder("utf-8")("replace"), ""
-    ends = _ends_with_space(vocabulary)
-    at_start, shows_spaces = (not ends and check(vocabulary) for check in (_starts_with_space, _shows_spaces))
-    for data in chain(_texts(vocabulary, pieces), [None]):
-        text = utf8.decode(data or b"", final=data is None)
-        text = held + (text.replace(PREFIX, " ") if shows_spaces else text)
-        if at_start and text:
-            text, at_start = text.removeprefix(" "), False
-        held = " " * (ends and text.endswith(" "))  # it is dropped if nothing follows
-        if text := text.removesuffix(" ") if ends else text:
-            yield text
-
-
-def token_bytes(vocabulary: Vocabulary, piece: str) -> bytes:
-    return b"".join(_texts(vocabulary, [piece]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial
-from itertools import chain, count, pairwise
+from itertools import chain, pairwise
 from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
@@ -21,13 +21,12 @@ from volt import arguments
 from volt.arguments import MAX_LINE
 from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded, EncodedPart, Ids
 from volt.encode.chunks import CHUNK_SIZE, NEWLINE, Chunk, checked_threads, chunks_of, file_chunks, joined_lines, shares
-from volt.encode.decoder import Decoder, decode, decode_stream, token_bytes
-from volt.encode.flat_ids import flat_ids, with_ends, without
+from volt.encode.decoder import Decoder, decode
 from volt.encode.merge_tables import MergeTables
 from volt.encode.offsets import encode_offsets
 from volt.encode.pretokens import split_lines
 from volt.encode.rendering import Kind, Rendering, checked_separator
-from volt.errors import ConfigError, VocabularyError
+from volt.errors import ArgumentError, ConfigError, VocabularyError
 from volt.files.blocks import Errors
 from volt.files.paths import size_of
 from volt.files.ranges import can_span
@@ -39,6 +38,7 @@ CACHE_WORDS = 1 << 20  # the maximum number of words that each thread caches
 Numbers = NDArray[np.int64]
 Form = Literal["pieces", "ids"]
 _ONE = "did you mean encode(line) or {}([line])?"
+_FLAT = "give a flat numpy array of whole numbers"
 _CHUNKS = "give chunks of volt.encode.chunks.chunks_of or file_chunks"
 _LAST = 1 << 62  # the greatest number that a first line may have, so that later lines' numbers fit into 64 bits
 
@@ -102,32 +102,12 @@ class Encoder:
         """
         return self._pieces([_line(line, "encode")], Dropout.of(dropout, seed))[0]
 
-    def encode_ids(
-        self, line: str, *, add_bos: bool = False, add_eos: bool = False, dropout: float = 0.0, seed: int | None = None
-    ) -> Ids:
-        """Return the ids of one line, (n_pieces,) int32.
+    def encode_ids(self, line: str, *, dropout: float = 0.0, seed: int | None = None) -> Ids:
+        """Return the ids of one line, (n_pieces,) int32, without bos or eos.
 
         line, dropout, seed: see `encode`
-        add_bos, add_eos: whether the ids start with bos, and end with eos
         """
-        pieces = self._pieces([_line(line, "encode_ids")], Dropout.of(dropout, seed))[0]
-        return self.ids([*self._role("bos", add_bos), *pieces, *self._role("eos", add_eos)])
-
-    def _role(self, role: str, is_added: bool) -> list[str]:
-        token: str | None = getattr(self.vocabulary.special, role)
-        if arguments.flag(is_added, f"add_{role}") and token is None:
-            raise ConfigError(f"the vocabulary has no {role}; leave out add_{role}")
-        return [token] if is_added and token else []
-
-    def count(self, line: str) -> int:
-        """Return the number of ids of one line, without bos or eos.
-
-        line: text
-
-        >>> Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>"))).count("low low")
-        4
-        """
-        return len(self.encode_batch([_line(line, "count")]).ids)
+        return self.ids(self._pieces([_line(line, "encode_ids")], Dropout.of(dropout, seed))[0])
 
     def encode_lines(
         self, lines: Iterable[str], *, dropout: float = 0.0, seed: int | None = None, first: int = 0
@@ -153,19 +133,16 @@ class Encoder:
         return self._encoded(list(map(with_marks, words)) if self.vocabulary.special.user else words)
 
     def encode_batch(
-        self, lines: Iterable[str], *, add_bos: bool = False, add_eos: bool = False, dropout: float = 0.0,
-        seed: int | None = None, n_threads: int | None = None,
-    ) -> Encoded:  # fmt: skip
+        self, lines: Iterable[str], *, dropout: float = 0.0, seed: int | None = None, n_threads: int | None = None
+    ) -> Encoded:
         """Return the ids of many lines at once. A line may contain line ends.
 
         lines: texts
-        add_bos, add_eos, dropout, seed: see `encode_ids`
+        dropout, seed: see `encode`
         n_threads: the number of threads, by default one per core
         """
         text, separator = joined_lines(arguments.several(lines, "lines", one=_ONE.format("encode_batch")))
-        first, last = (self.ids(self._role(*role)) for role in (("bos", add_bos), ("eos", add_eos)))
-        encoded = self._ids_of_text(text, separator, None, Dropout.of(dropout, seed), n_threads)
-        return with_ends(encoded, first, last) if len(first) + len(last) else encoded
+        return self._ids_of_text(text, separator, None, Dropout.of(dropout, seed), n_threads)
 
     def encode_bytes(
         self, text: bytes, *, dropout: float = 0.0, seed: int | None = None, numbers: Numbers | None = None,
@@ -275,52 +252,25 @@ class Encoder:
         """
         return decode(self.vocabulary, _pieces(pieces, "decode"))
 
-    def decode_ids(self, ids: Iterable[int], *, skip_special: bool = False) -> str:
+    def decode_ids(self, ids: Iterable[int]) -> str:
         """Decode ids into a line of text.
 
         ids: whole numbers. Raises VocabularyError if an id is out of range.
-        skip_special: whether to leave out `vocabulary.special.skipped`
         """
         if isinstance(ids, Encoded):
             raise arguments.refusal(ids, "ids", "did you mean decode_batch(encoded)?")
-        skipped = self.vocabulary.special.skipped if arguments.flag(skip_special, "skip_special") else ()
-        pieces = map(self._piece, arguments.wholes(ids, "ids"), count())
-        return decode(self.vocabulary, [piece for piece in pieces if piece not in skipped])
+        pieces, numbers = self.vocabulary.pieces, arguments.wholes(ids, "ids")
+        for place, number in enumerate(numbers):
+            if not 0 <= number < len(pieces):
+                raise VocabularyError(f"id {number} at position {place}: ids go from 0 to {len(pieces) - 1}")
+        return decode(self.vocabulary, (pieces[number] for number in numbers))
 
-    def _piece(self, number: int, place: int) -> str:
-        pieces = self.vocabulary.pieces
-        if not 0 <= number < len(pieces):
-            raise VocabularyError(f"id {number} at position {place}: ids go from 0 to {len(pieces) - 1}")
-        return pieces[number]
-
-    def decode_stream(self, ids: Iterable[int]) -> Iterator[str]:
-        """Yield the text of ids as they arrive, whole characters at a time; joined, it is the text of `decode_ids`.
-
-        ids: whole numbers, which may come from a model that is still generating
-
-        >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
-        >>> list(encoder.decode_stream(iter([6, 7, 6, 7])))
-        ['lo', 'w', ' lo', 'w']
-        """
-        numbers = (arguments.whole(number, f"ids[{place}]") for place, number in enumerate(ids))
-        return decode_stream(self.vocabulary, map(self._piece, numbers, count()))
-
-    def token_bytes(self, id: int) -> bytes:
-        """Return the text of an id as UTF-8 bytes, which may be a part of a character. A marker is a space.
-
-        id: a whole number. Raises VocabularyError if it is out of range.
-        """
-        return token_bytes(self.vocabulary, self._piece(arguments.whole(id, "id"), 0))
-
-    def decode_batch(self, encoded: Encoded | Iterable[Iterable[int]], *, skip_special: bool = False) -> list[str]:
+    def decode_batch(self, encoded: Encoded | Iterable[Iterable[int]]) -> list[str]:
         """Decode ids into lines of text.
 
         encoded: the result of `encode_batch`, or the ids of each line
-        skip_special: see `decode_ids`
         """
-        encoded = flat_ids(encoded)
-        if arguments.flag(skip_special, "skip_special"):
-            encoded = without(encoded, [self.vocabulary.ids[token] for token in self.vocabulary.special.skipped])
+        encoded = _flat_ids(encoded)
         return self._decoder.decode_lines(encoded.ids, encoded.offsets)
 
     def decode_bytes(self, encoded: Encoded | Iterable[Iterable[int]]) -> bytes:
@@ -328,7 +278,7 @@ class Encoder:
 
         encoded: see `decode_batch`
         """
-        encoded = flat_ids(encoded)
+        encoded = _flat_ids(encoded)
         return self._decoder.decode_bytes(encoded.ids, encoded.offsets)
 
     def decode_text(self, text: bytes) -> bytes:
@@ -435,3 +385,20 @@ def _pieces(pieces: Iterable[str], call: str) -> list[str]:
         raise arguments.refusal(pieces, "pieces", "did you mean decode_batch(encoded)?")
     remedy = "pieces are strings; for ids, call decode_ids or decode_batch"
     return arguments.texts(pieces, "pieces", one=f"did you mean {call}(text.split())?", remedy=remedy)
+
+
+def _flat_ids(encoded: Encoded | Iterable[Iterable[int]]) -> Encoded:
+    if not isinstance(encoded, Encoded):
+        rows = arguments.several(encoded, "encoded", remedy="give the result of encode_batch, or the ids of each line")
+        numbers = [arguments.wholes(row, f"encoded[{place}]") for place, row in enumerate(rows)]
+        try:
+            flat: NDArray[Any] = np.array([*chain.from_iterable(numbers)], np.int64)
+        except OverflowError:
+            raise VocabularyError("encoded contains an id of more than 64 bits; give ids of the vocabulary") from None
+        return Encoded(flat, np.cumsum([0, *map(len, numbers)]))
+    for name in ("ids", "offsets"):
+        values = arguments.instance(getattr(encoded, name), np.ndarray, f"encoded.{name}", remedy=_FLAT)
+        if values.ndim != 1 or values.dtype.kind not in "iu":
+            shape = "1 dimension" if values.ndim == 1 else f"{values.ndim} dimensions"
+            raise ArgumentError(f"encoded.{name} is a ndarray of {values.dtype} and {shape}; {_FLAT}")
+    return encoded
