@@ -15,8 +15,8 @@ from volt_cli.io import check_places, is_stdout, load_model
 from volt_cli.options import ModelAndText, Quiet, is_number, option
 
 if TYPE_CHECKING:
-    from volt.encode.binarize import Frame
     from volt.encode.encoder import Encoder
+    from volt.encode.frames import Frame
 
 NONE = "none"
 
@@ -37,10 +37,10 @@ class FrameOptions:
     eos: Annotated[str | None, option("ID|TOKEN", "After each line; default: MODEL's eos; none: nothing.")] = None
 
     def frame(self, encoder: Encoder) -> Frame:
-        from volt.encode.binarize import Frame
+        from volt.encode.frames import Frame
 
         eos = encoder.vocabulary.special.eos if self.eos is None else self.eos
-        return Frame.of(encoder, bos=_token(self.bos), prepend=_token(self.prepend), eos=eos and _token(eos))
+        return Frame.of(encoder.vocabulary, bos=_token(self.bos), prepend=_token(self.prepend), eos=eos and _token(eos))
 
 
 def binarize(

@@ -13,9 +13,10 @@ from indexed_ids import packed, unpacked
 from texts_to_encode import LINES, write_texts
 
 from volt.encode import binarize as binarizing
-from volt.encode.binarize import Frame, binarize, binarize_each
+from volt.encode.binarize import binarize, binarize_each
 from volt.encode.encoder import Encoder
 from volt.encode.files import EncodeJob, encode_stream
+from volt.encode.frames import Frame
 from volt.errors import ConfigError, CorpusError
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
@@ -74,7 +75,7 @@ def test_a_frame_stands_around_every_line(lines: list[list[int]], front: list[in
 
 def test_what_stands_around_lines_is_reported_by_token_or_id(files: list[str], tmp_path: Path) -> None:
     """bos, then the token to prepend, then the line, then eos; each a token, an id, or nothing."""
-    frame = Frame.of(ENCODER, bos="<s>", prepend="<2de>", eos=300)
+    frame = Frame.of(ENCODER.vocabulary, bos="<s>", prepend="<2de>", eos=300)
     assert frame == Frame((1, 4), (300,))
     binarize(ENCODER, files[:1], tmp_path / "out", frame=frame)
     assert unpacked(*_both(tmp_path / "out")) == [[1, 4, *ids, 300] for ids in _ids(LINES)]
@@ -85,7 +86,7 @@ def test_what_stands_around_lines_is_reported_by_token_or_id(files: list[str], t
         (-1, "prepend is -1; give 0 or more"),
     ):
         with pytest.raises(ConfigError, match=message):
-            Frame.of(ENCODER, prepend=wrong)
+            Frame.of(ENCODER.vocabulary, prepend=wrong)
 
 
 def test_ids_beyond_the_kind_of_number_are_refused_before_any_work(files: list[str], tmp_path: Path) -> None:

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from texts_to_encode import LINES, write_texts
 
-from volt.encode.binarize import Frame, binarize, binarize_each
+from volt.encode.binarize import binarize, binarize_each
 from volt.encode.encoder import Encoder
 from volt.encode.files import EncodeJob, Outcome, _write_header, encode_each, encode_one, encode_stream, output_files
+from volt.encode.frames import Frame
 from volt.errors import ConfigError, CorpusError, OutputError
 from volt.files.paths import expand
 from volt.vocabulary import Vocabulary

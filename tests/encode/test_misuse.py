@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from volt.encode.batch_encoder import Encoded
-from volt.encode.binarize import Frame, binarize, binarize_each
+from volt.encode.binarize import binarize, binarize_each
 from volt.encode.encoder import Encoder
 from volt.encode.files import EncodeJob, encode_each, encode_one, encode_stream
+from volt.encode.frames import Frame
 from volt.errors import ArgumentError, ConfigError, CorpusError, VocabularyError, VoltError
 from volt.vocabulary import Vocabulary
 

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from limits import least, refused
 
 from volt.encode.batch_encoder import Dropout, Encoded, EncodedPart
-from volt.encode.binarize import Binarized, Frame, binarize
+from volt.encode.binarize import Binarized, binarize
 from volt.encode.chunks import CHUNK_SIZE, Chunk, chunks_of, file_chunks, joined_lines, shares
 from volt.encode.decoder import Decoder, decode
 from volt.encode.encoder import Encoder
 from volt.encode.files import EncodeJob, encode_each, encode_one, encode_stream, outputs_of
+from volt.encode.frames import Frame
 from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import CharacterClasses, UnitRule, known_classes, unit_words
 from volt.encode.reachable import _characters, _completed, _some, neighbours, reach

@@ -372,6 +372,11 @@ class Encoded:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """The number of ids of each line, (n_lines,)."""
+        return np.diff(self.offsets)
+
     def __getitem__(self, line: int) -> Ids:
         line = arguments.whole(line, "line")
         if not -len(self) <= line < len(self):

@@ -10,53 +10,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from volt import arguments
 from volt.encode.batch_encoder import EncodedPart
 from volt.encode.chunks import Chunk
 from volt.encode.encoder import Encoder
 from volt.encode.files import EncodeJob, Progress, check_both, encoded_parts, input_paths, of_one_file, outputs_of
-from volt.errors import ConfigError
+from volt.encode.frames import Frame
 from volt.files.atomic import check_distinct, make_folder
 from volt.files.indexed_dataset import BIN, IDX, check_dtype, dtype_for, prefix_of, write_ids
 
 _JOB = EncodeJob(form="bin")
-_MOST = np.iinfo(np.int32).max
-Longs = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """The ids before (front) and after (back) each line."""
-
-    front: tuple[int, ...] = ()
-    back: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in ("front", "back"):
-            ids = enumerate(arguments.several(getattr(self, name), name))
-            result = tuple(arguments.whole(id_, f"{name}[{place}]", low=0, high=_MOST) for place, id_ in ids)
-            object.__setattr__(self, name, result)  # the only way to set a field of a frozen dataclass
-
-    @classmethod
-    def of(
-        cls, encoder: Encoder, *, bos: int | str | None = None, prepend: int | str | None = None,
-        eos: int | str | None = None,
-    ) -> Frame:  # fmt: skip
-        """Return the frame. Each argument is an id or a token of the vocabulary; None adds nothing."""
-        front = [
-            _id_of(encoder, token, name) for name, token in (("bos", bos), ("prepend", prepend)) if token is not None
-        ]
-        return cls(tuple(front), () if eos is None else (_id_of(encoder, eos, "eos"),))
-
-    def around(self, ids: NDArray[np.int32], ends: Longs) -> tuple[NDArray[np.int32], Longs]:
-        """Put the special tokens around each line. Return the ids, and each line's new length, (n_lines,)."""
-        starts = np.concatenate([[0], ends])[:-1]
-        places = np.repeat(np.stack([starts, ends], axis=1), (len(self.front), len(self.back)), axis=1)
-        own = np.tile(np.array(self.front + self.back, np.int32), len(ends))
-        return np.insert(ids, places.ravel(), own), ends - starts + places.shape[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,20 +77,11 @@ def pair_files(prefix: Path) -> list[Path]:
 def _resolved(encoder: Encoder, frame: Frame | None, dtype: str | None) -> tuple[Frame, str]:
     if frame is not None:
         arguments.instance(frame, Frame, "frame", remedy="give a Frame, or None for the vocabulary's eos")
-    frame = frame or Frame.of(encoder, eos=encoder.vocabulary.special.eos)
+    frame = frame or Frame.of(encoder.vocabulary, eos=encoder.vocabulary.special.eos)
     n_ids = max([len(encoder.vocabulary), *(id_ + 1 for id_ in frame.front + frame.back)])
     dtype = dtype or dtype_for(n_ids)
     check_dtype(dtype, n_ids)
     return frame, dtype
-
-
-def _id_of(encoder: Encoder, token: int | str, name: str) -> int:
-    if not isinstance(token, str):
-        return arguments.whole(token, name, low=0, high=_MOST)
-    if (result := encoder.vocabulary.id_of(token)) is None:
-        fault = f"{name} {arguments.shortened(token)!r} is not a token of the vocabulary"
-        raise ConfigError(f"{fault}; give one of its special tokens, or an id")
-    return result
 
 
 def _write(prefix: Path, parts: Iterable[tuple[Chunk, EncodedPart]], frame: Frame, dtype: str) -> Binarized:

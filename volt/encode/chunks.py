@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
 from volt.arguments import MAX_LINE
+from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import Block, Errors, Wait, read_blocks
 from volt.files.paths import is_file
 from volt.files.ranges import FileSpan, file_spans, open_plain
@@ -115,7 +117,12 @@ def file_chunks(
 
 
 def joined_lines(lines: Sequence[str]) -> tuple[bytes, int]:
-    r"""Join lines, each followed by a separator: "\n", or 0xFF if a line contains "\n". Return text and separator."""
+    r"""Join lines, each followed by a separator: "\n", or 0xFF if a line contains "\n". Return text and separator.
+
+    lines: texts, or an array of strings of Arrow, which are joined without becoming strings of Python
+    """
+    if is_arrow(lines):
+        return _joined_array(lines), NO_BYTE_OF_TEXT
     try:
         text = "\n".join(lines) + "\n" if lines else ""
         if text.count("\n") == len(lines):
@@ -128,3 +135,28 @@ def joined_lines(lines: Sequence[str]) -> tuple[bytes, int]:
         for line in lines:
             check_text(line)
         raise
+
+
+def is_arrow(values: object) -> bool:
+    """Return whether a value is an object of Arrow, such as an array."""
+    return type(values).__module__.startswith("pyarrow.")
+
+
+def _joined_array(lines: Any) -> bytes:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = getattr(lines, "type", None)
+    is_array = isinstance(lines, pa.Array | pa.ChunkedArray)
+    if not is_array or not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        raise arguments.refusal(lines, "lines", "give an array of the type string or large_string")
+    if lines.null_count:
+        row = pc.index(lines.is_null(), True).as_py()
+        raise ConfigError(f"lines[{row}] is null; give an array without nulls, such as lines.fill_null('')")
+    data, mark = lines.cast(pa.large_binary()), bytes([NO_BYTE_OF_TEXT])
+    rows = data.combine_chunks() if isinstance(data, pa.ChunkedArray) else data
+    lists = pa.LargeListArray.from_arrays([0, len(rows)], rows)
+    text = bytes(pc.binary_join(lists, pa.scalar(mark, pa.large_binary()))[0].as_buffer()) + mark * (len(rows) > 0)
+    if text.count(mark) > len(rows):  # Arrow does not check its strings
+        raise CorpusError("lines contains a string that is not UTF-8; call lines.validate(full=True) to find it")
+    return text

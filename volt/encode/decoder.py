@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Collection, Iterable, Iterator, Set
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.encode.special_in_text import named_tokens
 from volt.errors import CorpusError, VocabularyError
 from volt.files.text_checks import is_utf8
 from volt.text.atoms import PREFIX, SUFFIX
@@ -33,6 +35,35 @@ def decode(vocabulary: Vocabulary, pieces: Iterable[str]) -> str:
         return text.removesuffix(" ")
     text = text.replace(PREFIX, " ") if _shows_spaces(vocabulary) else text  # byte tokens may spell a "▁"
     return text.removeprefix(" ") if _starts_with_space(vocabulary) else text
+
+
+def decode_stream(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[str]:
+    """Yield the text of pieces as soon as its characters are complete. The parts join to the result of `decode`."""
+    decoder, space = getincrementaldecoder("utf-8")(errors="replace"), ""
+    at_start, ends_with_space = _starts_with_space(vocabulary), _ends_with_space(vocabulary)
+    for data, is_last in chain(((data, False) for data in _texts(vocabulary, pieces)), [(b"", True)]):
+        text = decoder.decode(data, is_last)
+        text = text.replace(PREFIX, " ") if _shows_spaces(vocabulary) else text
+        if at_start and text:
+            text, at_start = text.removeprefix(" "), False
+        if ends_with_space:  # the last space is removed, so a space waits for the next text
+            text = space + text
+            space = " " * text.endswith(" ")
+            text = text.removesuffix(" ")
+        if text:
+            yield text
+
+
+def skipped_ids(vocabulary: Vocabulary, skip_special: bool | Collection[str]) -> frozenset[int]:
+    """Return the ids that decoding skips.
+
+    skip_special: True for tokens with a role and control tokens, False for none, or a collection of special tokens
+    """
+    if isinstance(skip_special, bool | np.bool_):
+        tokens = {*vocabulary.special.roles.values(), *vocabulary.special.control} if skip_special else frozenset[str]()
+    else:
+        tokens = named_tokens(vocabulary, skip_special, "skip_special")
+    return frozenset(vocabulary.ids[token] for token in tokens)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,9 +89,17 @@ class Decoder:
     def __reduce__(self) -> tuple[Any, ...]:
         return Decoder.of, (self.vocabulary,)
 
-    def decode_lines(self, ids: Ids, offsets: Longs) -> list[str]:
-        """Decode flat ids into lines: line i has ids[offsets[i]:offsets[i + 1]]."""
-        ids, offsets = self._checked(ids, offsets)
+    def token_bytes(self, number: int) -> bytes:
+        """Return the text of an id, which the decoder does not check."""
+        start, end = self.texts.starts[number : number + 2].tolist()
+        return self.texts.bytes[start:end].tobytes()
+
+    def decode_lines(self, ids: Ids, offsets: Longs, *, skipped: Set[int] = frozenset()) -> list[str]:
+        """Decode flat ids into lines: line i has ids[offsets[i]:offsets[i + 1]]. skipped: ids to leave out"""
+        ids, offsets = self.checked(ids, offsets)
+        if skipped:
+            retained = ~np.isin(ids, list(skipped))
+            ids, offsets = ids[retained], np.append(0, np.cumsum(retained))[offsets]
         lines = list(chain.from_iterable(_split(out, ends) for ends, out in self._blocks(ids, offsets)))
         pieces = self.vocabulary.pieces
         for line in [line for line, text in enumerate(lines) if PREFIX in text] if self._may_spell_spaces else ():
@@ -70,7 +109,7 @@ class Decoder:
 
     def decode_bytes(self, ids: Ids, offsets: Longs) -> bytes:
         """Decode flat ids into lines of UTF-8 text, each with a line end."""
-        ids, offsets = self._checked(ids, offsets)
+        ids, offsets = self.checked(ids, offsets)
         text = b"".join(out[1 : ends[-1] + 1].tobytes() for ends, out in self._blocks(ids, offsets))
         if self._may_spell_spaces and PREFIX.encode() in text:
             return "".join(f"{line}\n" for line in self.decode_lines(ids, offsets)).encode()
@@ -116,7 +155,7 @@ class Decoder:
                 out = np.empty(2 * len(out), np.uint8)
             first = done
 
-    def _checked(self, ids: Ids, offsets: Longs) -> tuple[Ids, Longs]:
+    def checked(self, ids: Ids, offsets: Longs) -> tuple[Ids, Longs]:
         """Check bounds, because compiled code does not. Return the ids, and the offsets moved to start at 0."""
         # as unsigned numbers, ids below 0 are large
         if len(ids) and not (ids.dtype == np.int32 and ids.view(np.uint32).max() < self._n_pieces):

@@ -20,13 +20,38 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.arguments import MAX_LINE
 from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded, EncodedPart, Ids
-from volt.encode.chunks import CHUNK_SIZE, NEWLINE, Chunk, checked_threads, chunks_of, file_chunks, joined_lines, shares
-from volt.encode.decoder import Decoder, decode
+from volt.encode.chunks import (
+    CHUNK_SIZE,
+    NEWLINE,
+    NO_BYTE_OF_TEXT,
+    Chunk,
+    checked_threads,
+    chunks_of,
+    file_chunks,
+    joined_lines,
+    shares,
+)
+from volt.encode.decoder import Decoder, decode, decode_stream, skipped_ids
+from volt.encode.frames import Frame, PaddedIds, Side, role_id
+from volt.encode.inputs import (
+    Numbers,
+    checked_chunks,
+    checked_first,
+    checked_ids,
+    checked_line,
+    checked_lines,
+    checked_numbers,
+    checked_pieces,
+    checked_utf8,
+    flat_ids,
+    streamed_ids,
+)
 from volt.encode.merge_tables import MergeTables
 from volt.encode.offsets import encode_offsets
 from volt.encode.pretokens import split_lines
 from volt.encode.rendering import Kind, Rendering, checked_separator
-from volt.errors import ArgumentError, ConfigError, VocabularyError
+from volt.encode.special_in_text import Special, finding, found_tokens
+from volt.errors import ConfigError
 from volt.files.blocks import Errors
 from volt.files.paths import size_of
 from volt.files.ranges import can_span
@@ -35,12 +60,8 @@ from volt.text.special_tokens import with_marks
 from volt.vocabulary import Vocabulary
 
 CACHE_WORDS = 1 << 20  # the maximum number of words that each thread caches
-Numbers = NDArray[np.int64]
 Form = Literal["pieces", "ids"]
 _ONE = "did you mean encode(line) or {}([line])?"
-_FLAT = "give a flat numpy array of whole numbers"
-_CHUNKS = "give chunks of volt.encode.chunks.chunks_of or file_chunks"
-_LAST = 1 << 62  # the greatest number that a first line may have, so that later lines' numbers fit into 64 bits
 
 
 class HasVocabulary(Protocol):
@@ -78,6 +99,7 @@ class Encoder:
         self.vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary", call="volt.Encoder({})")
         self._tables = MergeTables.of(self.vocabulary)
         self._cache: dict[str, tuple[str, ...]] = {}
+        self._variants: dict[frozenset[str], Encoder] = {}
         self._batches: dict[tuple[str, str, bool], BatchEncoder] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -100,14 +122,39 @@ class Encoder:
         >>> encoder.encode("low low"), encoder.encode("low", dropout=1.0, seed=1)
         (['lo', 'w</w>', 'lo', 'w</w>'], ['l', 'o', 'w</w>'])
         """
-        return self._pieces([_line(line, "encode")], Dropout.of(dropout, seed))[0]
+        return self._pieces([checked_line(line, "encode")], Dropout.of(dropout, seed))[0]
 
-    def encode_ids(self, line: str, *, dropout: float = 0.0, seed: int | None = None) -> Ids:
-        """Return the ids of one line, (n_pieces,) int32, without bos or eos.
+    def encode_ids(
+        self, line: str, *, dropout: float = 0.0, seed: int | None = None, add_bos: bool = False, add_eos: bool = False,
+        allowed_special: Special | None = None, disallowed_special: Special = (),
+    ) -> Ids:  # fmt: skip
+        """Return the ids of one line, (n_ids,) int32.
 
         line, dropout, seed: see `encode`
+        add_bos, add_eos: whether to put the id of bos before the line, and the id of eos after it
+        allowed_special: the special tokens that are found in text: "all", or a set, () for none; by default user tokens
+        disallowed_special: the special tokens that raise CorpusError if the text contains them: a set, or "all" for
+            all that are not found in text
+
+        Raises ConfigError if the vocabulary lacks bos or eos, or for a token that is not special.
+
+        >>> from volt.vocabulary import Vocabulary
+        >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo"), marker="none"))
+        >>> encoder.encode_ids("lo</s>", add_bos=True, allowed_special="all")
+        array([1, 6, 2], dtype=int32)
         """
-        return self.ids(self._pieces([_line(line, "encode_ids")], Dropout.of(dropout, seed))[0])
+        frame = Frame.of_roles(self.vocabulary, bos=add_bos, eos=add_eos)
+        text = checked_line(line, "encode_ids").encode("utf-8", "surrogatepass")
+        encoder = self._finding(allowed_special, disallowed_special, text, NO_BYTE_OF_TEXT)
+        ids = encoder.ids(encoder._pieces([line], Dropout.of(dropout, seed))[0])
+        return frame.fit(ids, np.array([len(ids)]), truncate=None)[0]
+
+    def count(self, line: str) -> int:
+        """Return the number of ids of one line. For many lines, use `encode_batch(lines).counts`.
+
+        line: text
+        """
+        return len(self.encode_batch([checked_line(line, "count")]).ids)
 
     def encode_lines(
         self, lines: Iterable[str], *, dropout: float = 0.0, seed: int | None = None, first: int = 0
@@ -119,7 +166,7 @@ class Encoder:
         first: the number of the first line
         """
         lines = arguments.texts(lines, "lines", one=_ONE.format("encode_lines"))
-        return self._pieces(lines, Dropout.of(dropout, seed), _first(first))
+        return self._pieces(lines, Dropout.of(dropout, seed), checked_first(first))
 
     def encode_words(self, words: Iterable[str]) -> list[tuple[str, ...]]:
         """Return the pieces of each pre-token; pre-tokens are neither normalised nor split.
@@ -133,16 +180,48 @@ class Encoder:
         return self._encoded(list(map(with_marks, words)) if self.vocabulary.special.user else words)
 
     def encode_batch(
-        self, lines: Iterable[str], *, dropout: float = 0.0, seed: int | None = None, n_threads: int | None = None
-    ) -> Encoded:
+        self, lines: Iterable[str], *, dropout: float = 0.0, seed: int | None = None, n_threads: int | None = None,
+        add_bos: bool = False, add_eos: bool = False, truncate: int | None = None,
+        allowed_special: Special | None = None, disallowed_special: Special = (),
+    ) -> Encoded:  # fmt: skip
         """Return the ids of many lines at once. A line may contain line ends.
 
-        lines: texts
+        lines: texts, or an array of strings of Arrow
         dropout, seed: see `encode`
         n_threads: the number of threads, by default one per core
+        add_bos, add_eos, allowed_special, disallowed_special: see `encode_ids`
+        truncate: the maximum number of ids of a line, bos and eos included; the last ids of the text are removed
         """
-        text, separator = joined_lines(arguments.several(lines, "lines", one=_ONE.format("encode_batch")))
-        return self._ids_of_text(text, separator, None, Dropout.of(dropout, seed), n_threads)
+        frame = Frame.of_roles(self.vocabulary, bos=add_bos, eos=add_eos)
+        if truncate is not None:
+            frame.room(truncate)
+        text, separator = joined_lines(checked_lines(lines))
+        encoder = self._finding(allowed_special, disallowed_special, text, separator)
+        encoded = encoder._ids_of_text(text, separator, None, Dropout.of(dropout, seed), n_threads)
+        ids, ends = frame.fit(encoded.ids, encoded.offsets[1:], truncate=truncate)
+        return Encoded(ids, np.append(0, ends))
+
+    def pad(
+        self, encoded: Encoded | Iterable[Iterable[int]], *, pad_to: int | None = None, side: Side = "right"
+    ) -> PaddedIds:
+        """Pad the ids of lines to one length, with the id of pad.
+
+        encoded: the result of `encode_batch`, or the ids of each line
+        pad_to: the length; by default, the length of the longest line
+        side: where padding goes: "right" or "left"
+
+        Raises ConfigError if a line is longer than `pad_to`, or if the vocabulary has no pad token.
+
+        >>> from volt.vocabulary import Vocabulary
+        >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
+        >>> padded = encoder.pad(encoder.encode_batch(["low", "lolo low"], truncate=3), pad_to=4)
+        >>> padded.ids, padded.mask[0]
+        (array([[6, 7, 3, 3],
+               [6, 4, 0, 3]], dtype=int32), array([ True,  True, False, False]))
+        """
+        rows = flat_ids(encoded)
+        ids, offsets = self._decoder.checked(rows.ids, rows.offsets)
+        return PaddedIds.of(ids, offsets[1:], pad=role_id(self.vocabulary, "pad"), pad_to=pad_to, side=side)
 
     def encode_bytes(
         self, text: bytes, *, dropout: float = 0.0, seed: int | None = None, numbers: Numbers | None = None,
@@ -154,8 +233,8 @@ class Encoder:
         dropout, seed, n_threads: see `encode_batch`
         numbers: (n_lines,) int64. Line i draws its dropout from (seed, numbers[i]); by default from (seed, i)
         """
-        text = _utf8(text, "encode_bytes")
-        return self._ids_of_text(text, NEWLINE, _numbers(numbers, text), Dropout.of(dropout, seed), n_threads)
+        text = checked_utf8(text, "encode_bytes")
+        return self._ids_of_text(text, NEWLINE, checked_numbers(numbers, text), Dropout.of(dropout, seed), n_threads)
 
     def encode_file(
         self, path: str | os.PathLike[str], *, dropout: float = 0.0, seed: int | None = None,
@@ -191,10 +270,10 @@ class Encoder:
         first: the number of the first line
         numbers: see `encode_bytes`; overrides `first`
         """
-        text = _utf8(text, "encode_text")
+        text = checked_utf8(text, "encode_text")
         size, n_threads = shares(len(text), n_threads)
-        numbered, own = Dropout.of(dropout, seed) is not None, _numbers(numbers, text)
-        chunks = chunks_of(text, first=_first(first), numbers=own, numbered=numbered, size=size)
+        numbered, own = Dropout.of(dropout, seed) is not None, checked_numbers(numbers, text)
+        chunks = chunks_of(text, first=checked_first(first), numbers=own, numbered=numbered, size=size)
         options: Any = {"form": form, "separator": separator, "dropout": dropout, "seed": seed, "n_threads": n_threads}
         return b"".join(part.values.tobytes() for part in self.text_parts(chunks, **options))
 
@@ -234,7 +313,7 @@ class Encoder:
         >>> encoder.encode_offsets(" low")
         [('lo', 1, 3), ('w</w>', 3, 4)]
         """
-        return list(encode_offsets(self.vocabulary, _line(line, "encode_offsets"), encode_words=self._encoded))
+        return list(encode_offsets(self.vocabulary, checked_line(line, "encode_offsets"), encode_words=self._encoded))
 
     def ids(self, pieces: Iterable[str]) -> Ids:
         """Return the ids of pieces, (n_pieces,) int32. Unknown pieces get the id of `unk`, if it exists.
@@ -242,7 +321,7 @@ class Encoder:
         pieces: strings
         """
         numbers, unk = self.vocabulary.ids, self.vocabulary.unk_id
-        result = (numbers.get(piece, unk) for piece in _pieces(pieces, "ids"))
+        result = (numbers.get(piece, unk) for piece in checked_pieces(pieces, "ids"))
         return np.array([number for number in result if number is not None], np.int32)
 
     def decode(self, pieces: Iterable[str]) -> str:
@@ -250,35 +329,61 @@ class Encoder:
 
         pieces: strings
         """
-        return decode(self.vocabulary, _pieces(pieces, "decode"))
+        return decode(self.vocabulary, checked_pieces(pieces, "decode"))
 
-    def decode_ids(self, ids: Iterable[int]) -> str:
+    def decode_ids(self, ids: Iterable[int], *, skip_special: bool | Special = False) -> str:
         """Decode ids into a line of text.
 
         ids: whole numbers. Raises VocabularyError if an id is out of range.
+        skip_special: True to leave out tokens with a role and control tokens; or the special tokens to leave out
         """
         if isinstance(ids, Encoded):
             raise arguments.refusal(ids, "ids", "did you mean decode_batch(encoded)?")
-        pieces, numbers = self.vocabulary.pieces, arguments.wholes(ids, "ids")
-        for place, number in enumerate(numbers):
-            if not 0 <= number < len(pieces):
-                raise VocabularyError(f"id {number} at position {place}: ids go from 0 to {len(pieces) - 1}")
-        return decode(self.vocabulary, (pieces[number] for number in numbers))
+        return decode(self.vocabulary, self._pieces_of(arguments.wholes(ids, "ids"), skip_special))
 
-    def decode_batch(self, encoded: Encoded | Iterable[Iterable[int]]) -> list[str]:
+    def decode_stream(self, ids: Iterable[int], *, skip_special: bool | Special = False) -> Iterator[str]:
+        """Yield the text of ids as soon as its characters are complete. The parts join to the result of `decode_ids`.
+
+        ids: whole numbers, such as those that a model generates one by one
+        skip_special: see `decode_ids`
+
+        >>> from volt.vocabulary import Vocabulary
+        >>> encoder = Encoder(Vocabulary(merges=(), tokens=("l", "o</w>"), byte_fallback=True))
+        >>> list(encoder.decode_stream(encoder.encode_ids("lo l😀")))
+        ['l', 'o', ' l', '😀']
+        """
+        return decode_stream(self.vocabulary, self._pieces_of(streamed_ids(ids), skip_special))
+
+    def token_bytes(self, number: int) -> bytes:
+        """Return the UTF-8 text of an id, which may be part of a character. A marker is a space.
+
+        number: the id. Raises VocabularyError if it is out of range.
+
+        >>> from volt.vocabulary import Vocabulary
+        >>> encoder = Encoder(Vocabulary(merges=(), tokens=("l", "o</w>"), byte_fallback=True))
+        >>> [encoder.token_bytes(number) for number in (0, 260, 261, 262)]
+        [b'<unk>', b' ', b'l', b'o ']
+        """
+        [_] = self._pieces_of([number := arguments.whole(number, "number")], False)
+        return self._decoder.token_bytes(number)
+
+    def decode_batch(
+        self, encoded: Encoded | Iterable[Iterable[int]], *, skip_special: bool | Special = False
+    ) -> list[str]:
         """Decode ids into lines of text.
 
         encoded: the result of `encode_batch`, or the ids of each line
+        skip_special: see `decode_ids`
         """
-        encoded = _flat_ids(encoded)
-        return self._decoder.decode_lines(encoded.ids, encoded.offsets)
+        encoded, skipped = flat_ids(encoded), skipped_ids(self.vocabulary, skip_special)
+        return self._decoder.decode_lines(encoded.ids, encoded.offsets, skipped=skipped)
 
     def decode_bytes(self, encoded: Encoded | Iterable[Iterable[int]]) -> bytes:
         """Return the lines of ids as UTF-8 text, each with a line end.
 
         encoded: see `decode_batch`
         """
-        encoded = _flat_ids(encoded)
+        encoded = flat_ids(encoded)
         return self._decoder.decode_bytes(encoded.ids, encoded.offsets)
 
     def decode_text(self, text: bytes) -> bytes:
@@ -286,11 +391,26 @@ class Encoder:
 
         text: bytes; a word that is not an id raises CorpusError
         """
-        return self._decoder.decode_text(_utf8(text, "decode_text"))
+        return self._decoder.decode_text(checked_utf8(text, "decode_text"))
 
     @cached_property
     def _decoder(self) -> Decoder:
         return Decoder.of(self.vocabulary)
+
+    def _pieces_of(self, numbers: Iterable[int], skip_special: bool | Special) -> Iterator[str]:
+        pieces, skipped = self.vocabulary.pieces, skipped_ids(self.vocabulary, skip_special)
+        return (pieces[number] for number in checked_ids(numbers, len(pieces)) if number not in skipped)
+
+    def _finding(self, allowed: Special | None, disallowed: Special, text: bytes, separator: int) -> Encoder:
+        """Return the encoder that finds the allowed tokens in text, after a search for those that are not allowed."""
+        if allowed is None and not disallowed:
+            return self
+        tokens = found_tokens(self.vocabulary, allowed, disallowed, text, separator)
+        if tokens == frozenset(self.vocabulary.special.user):
+            return self
+        if tokens not in self._variants:
+            self._variants[tokens] = Encoder(finding(self.vocabulary, tokens), cache_words=self._cache_words)
+        return self._variants[tokens]
 
     def _pieces(self, lines: Sequence[str], drops: Dropout | None, first: int = 0) -> list[list[str]]:
         split = split_lines(self.vocabulary, lines)
@@ -314,7 +434,7 @@ class Encoder:
     def _run(
         self, kind: Kind, chunks: Iterable[Chunk], drops: Dropout | None, n_threads: int | None, separator: str = ""
     ) -> Iterator[EncodedPart]:
-        chunks, n_threads = _chunks(chunks), checked_threads(n_threads)
+        chunks, n_threads = checked_chunks(chunks), checked_threads(n_threads)
         key = kind, separator, drops is not None
         if key not in self._batches:
             rendering = Rendering(kind, self._tables, separator=separator)
@@ -336,69 +456,3 @@ class Encoder:
     def _spelled(self, symbols: Ids, ends: NDArray[np.int64]) -> list[tuple[str, ...]]:
         spelled = [self._tables.spell(symbol) for symbol in symbols.tolist()]
         return [tuple(chain.from_iterable(spelled[start:end])) for start, end in pairwise([0, *ends.tolist()])]
-
-
-def _line(line: str, call: str) -> str:
-    if isinstance(line, str):
-        return line
-    return arguments.text(line, "line", remedy=f"give a str; {call} takes one line, and encode_batch many")
-
-
-def _utf8(text: bytes, call: str) -> bytes:
-    if isinstance(text, bytearray | memoryview):
-        return bytes(text)
-    remedy = f"did you mean {call}(text.encode())?" if isinstance(text, str) else "give bytes"
-    return arguments.instance(text, bytes, "text", remedy=remedy)
-
-
-def _first(first: int) -> int:
-    return arguments.whole(first, "first", low=-_LAST, high=_LAST)
-
-
-def _numbers(numbers: Numbers | None, text: bytes) -> Numbers | None:
-    if numbers is None:
-        return None
-    try:
-        is_whole = isinstance(numbers, np.ndarray) and numbers.dtype.kind in "iu"
-        result = np.ascontiguousarray(numbers if is_whole else arguments.wholes(numbers, "numbers"), np.int64)
-    except OverflowError:
-        raise ConfigError("numbers contains a number of more than 64 bits; give smaller numbers") from None
-    n_lines = text.count(b"\n") + (text[-1:] not in (b"", b"\n"))
-    if result.shape != (n_lines,):
-        raise ConfigError(f"numbers has shape {result.shape}; give shape ({n_lines},), one number for each line")
-    return result
-
-
-def _chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """Check each chunk when it is requested: the iterable may be endless."""
-    try:
-        numbered = enumerate(chunks)
-    except TypeError:
-        numbered = None
-    if numbered is None or isinstance(chunks, str | bytes | bytearray | memoryview):
-        raise arguments.refusal(chunks, "chunks", _CHUNKS)
-    return (arguments.instance(one, Chunk, f"chunks[{place}]", remedy=_CHUNKS) for place, one in numbered)
-
-
-def _pieces(pieces: Iterable[str], call: str) -> list[str]:
-    if isinstance(pieces, Encoded):
-        raise arguments.refusal(pieces, "pieces", "did you mean decode_batch(encoded)?")
-    remedy = "pieces are strings; for ids, call decode_ids or decode_batch"
-    return arguments.texts(pieces, "pieces", one=f"did you mean {call}(text.split())?", remedy=remedy)
-
-
-def _flat_ids(encoded: Encoded | Iterable[Iterable[int]]) -> Encoded:
-    if not isinstance(encoded, Encoded):
-        rows = arguments.several(encoded, "encoded", remedy="give the result of encode_batch, or the ids of each line")
-        numbers = [arguments.wholes(row, f"encoded[{place}]") for place, row in enumerate(rows)]
-        try:
-            flat: NDArray[Any] = np.array([*chain.from_iterable(numbers)], np.int64)
-        except OverflowError:
-            raise VocabularyError("encoded contains an id of more than 64 bits; give ids of the vocabulary") from None
-        return Encoded(flat, np.cumsum([0, *map(len, numbers)]))
-    for name in ("ids", "offsets"):
-        values = arguments.instance(getattr(encoded, name), np.ndarray, f"encoded.{name}", remedy=_FLAT)
-        if values.ndim != 1 or values.dtype.kind not in "iu":
-            shape = "1 dimension" if values.ndim == 1 else f"{values.ndim} dimensions"
-            raise ArgumentError(f"encoded.{name} is a ndarray of {values.dtype} and {shape}; {_FLAT}")
-    return encoded

@@ -1,0 +1,149 @@
+"""Lines of ids → lines between special tokens, cut to a length, and padded to a rectangle.
+
+>>> ids, ends = Frame((1,), (2,)).fit(np.array([5, 6, 7], np.int32), np.array([2, 3]), truncate=3)
+>>> ids, ends
+(array([1, 5, 2, 1, 7, 2], dtype=int32), array([3, 6]))
+>>> PaddedIds.of(np.array([5, 6, 7], np.int32), np.array([2, 3]), pad=0).ids
+array([[5, 6],
+       [7, 0]], dtype=int32)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt import arguments
+from volt.display import counted
+from volt.encode.rendering import places_of
+from volt.errors import ConfigError
+from volt.text.special_tokens import Role
+from volt.vocabulary import Vocabulary
+
+_MOST = np.iinfo(np.int32).max
+Longs = NDArray[np.int64]
+Side = Literal["right", "left"]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The ids before (front) and after (back) each line."""
+
+    front: tuple[int, ...] = ()
+    back: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("front", "back"):
+            ids = enumerate(arguments.several(getattr(self, name), name))
+            result = tuple(arguments.whole(id_, f"{name}[{place}]", low=0, high=_MOST) for place, id_ in ids)
+            object.__setattr__(self, name, result)  # the only way to set a field of a frozen dataclass
+
+    @classmethod
+    def of(
+        cls, vocabulary: Vocabulary, *, bos: int | str | None = None, prepend: int | str | None = None,
+        eos: int | str | None = None,
+    ) -> Frame:  # fmt: skip
+        """Return the frame. Each argument is an id or a token of the vocabulary; None adds nothing."""
+        front = [
+            _id_of(vocabulary, token, name) for name, token in (("bos", bos), ("prepend", prepend)) if token is not None
+        ]
+        return cls(tuple(front), () if eos is None else (_id_of(vocabulary, eos, "eos"),))
+
+    @classmethod
+    def of_roles(cls, vocabulary: Vocabulary, *, bos: bool = False, eos: bool = False) -> Frame:
+        """Return the frame of the vocabulary's own bos and eos. Raises ConfigError if it lacks a requested one."""
+        front = (role_id(vocabulary, "bos"),) if arguments.flag(bos, "add_bos") else ()
+        back = (role_id(vocabulary, "eos"),) if arguments.flag(eos, "add_eos") else ()
+        return cls(front, back)
+
+    def around(self, ids: NDArray[np.int32], ends: Longs) -> tuple[NDArray[np.int32], Longs]:
+        """Put the special tokens around each line. Return the ids, and each line's new length, (n_lines,)."""
+        starts = np.concatenate([[0], ends])[:-1]
+        places = np.repeat(np.stack([starts, ends], axis=1), (len(self.front), len(self.back)), axis=1)
+        own = np.tile(np.array(self.front + self.back, np.int32), len(ends))
+        return np.insert(ids, places.ravel(), own), ends - starts + places.shape[1]
+
+    def fit(self, ids: NDArray[np.int32], ends: Longs, *, truncate: int | None) -> tuple[NDArray[np.int32], Longs]:
+        """Put the special tokens around each line, after removing the last ids of lines longer than `truncate`.
+
+        truncate: the maximum number of ids in a line, special tokens included; None for no limit
+        Return the ids, and where each line ends, (n_lines,).
+        """
+        if truncate is not None:
+            starts = np.concatenate([[0], ends])[:-1]
+            sizes = np.minimum(ends - starts, self.room(truncate))
+            ids, ends = ids[places_of(starts, sizes)], np.cumsum(sizes)
+        if not self.front + self.back:
+            return ids, ends
+        ids, sizes = self.around(ids, ends)
+        return ids, np.cumsum(sizes)
+
+    def room(self, truncate: int) -> int:
+        """Return the number of ids of text in a line of `truncate` ids. Raises ConfigError if there is no room."""
+        n_own = len(self.front) + len(self.back)
+        return arguments.whole(truncate, "truncate", low=max(1, n_own)) - n_own
+
+
+def role_id(vocabulary: Vocabulary, role: Role) -> int:
+    """Return the id of the token with a role. Raises ConfigError if the vocabulary has no such token."""
+    if (token := getattr(vocabulary.special, role)) is None:
+        remedy = f"name one: volt.read_vocabulary(path, {role}=TOKEN)"
+        raise ConfigError(f"the vocabulary has no {role} token; {remedy}")
+    return vocabulary.ids[token]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PaddedIds:
+    """Lines of ids, padded to one length.
+
+    ids: (n_lines, length) int32
+    mask: (n_lines, length) bool, True for ids of the line, False for padding; also known as the attention mask
+    """
+
+    ids: NDArray[np.int32]
+    mask: NDArray[np.bool_]
+
+    def __repr__(self) -> str:
+        return f"<PaddedIds: {counted(len(self.ids), 'line')} of {counted(self.ids.shape[1], 'id')}>"
+
+    @classmethod
+    def of(
+        cls, ids: NDArray[np.int32], ends: Longs, *, pad: int, pad_to: int | None = None, side: Side = "right",
+        first: int = 0,
+    ) -> PaddedIds:  # fmt: skip
+        """Pad lines.
+
+        ids: (n,) int32;  ends: (n_lines,) int64, where each line ends
+        pad: the id to pad with
+        pad_to: the length; by default, the length of the longest line
+        side: where padding goes: "right" or "left"
+        first: the number of the first line, for errors
+
+        Raises ConfigError if a line is longer than `pad_to`.
+        """
+        sizes = np.diff(ends, prepend=0)[:, None]
+        longest = int(sizes.max(initial=0))
+        length = longest if pad_to is None else arguments.whole(pad_to, "pad_to", low=1)
+        if longest > length:
+            place = f"line {first + int(sizes.argmax()) + 1}, the longest, has {counted(longest, 'id')}"
+            raise ConfigError(
+                f"{place}, more than pad_to, {length}; pass", hint={"pad_to": longest, "truncate": length}
+            )
+        columns = np.arange(length)
+        is_left = arguments.choice(side, "side", get_args(Side)) == "left"
+        mask = columns >= length - sizes if is_left else columns < sizes
+        padded = np.full(mask.shape, pad, np.int32)
+        padded[mask] = ids
+        return cls(padded, mask)
+
+
+def _id_of(vocabulary: Vocabulary, token: int | str, name: str) -> int:
+    if not isinstance(token, str):
+        return arguments.whole(token, name, low=0, high=_MOST)
+    if (result := vocabulary.id_of(token)) is None:
+        fault = f"{name} {arguments.shortened(token)!r} is not a token of the vocabulary"
+        raise ConfigError(f"{fault}; give one of its special tokens, or an id")
+    return result

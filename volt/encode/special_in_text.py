@@ -1,0 +1,83 @@
+"""Which special tokens a call finds in text, and which it refuses.
+
+By default, an encoder finds the vocabulary's user tokens, and all other special tokens stay text. Here a call chooses
+other tokens, and `finding` returns a vocabulary with these user tokens and equal ids.
+
+>>> vocabulary = Vocabulary(merges=(), tokens=("a",), marker="none")
+>>> finding(vocabulary, frozenset({"</s>"})).special.user, named_tokens(vocabulary, ["</s>"], "allowed_special")
+(('</s>',), frozenset({'</s>'}))
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Set
+from dataclasses import replace
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+from volt import arguments
+from volt.errors import ConfigError, CorpusError, quoted
+from volt.text.atoms import SUFFIX
+from volt.vocabulary import Vocabulary
+
+Special: TypeAlias = Literal["all"] | Collection[str]
+
+
+def named_tokens(vocabulary: Vocabulary, special: Special, name: str) -> frozenset[str]:
+    """Return the special tokens that an argument names. Raises ConfigError for any other token.
+
+    special: "all", or tokens
+    name: what errors call the argument
+    """
+    every = vocabulary.special.all
+    if isinstance(special, str) and special == "all":
+        return frozenset(every)
+    tokens = arguments.texts(special, name, one=f'give "all", or a set of tokens, such as {name}={{token}}')
+    if unknown := next((token for token in tokens if token not in every), None):
+        choices = ", ".join(map(quoted, every[:8])) + ", …" * (len(every) > 8)
+        raise ConfigError(f"{name}: {quoted(unknown)} is not a special token of the vocabulary; choose from {choices}")
+    return frozenset(tokens)
+
+
+def found_tokens(
+    vocabulary: Vocabulary, allowed: Special | None, disallowed: Special, text: bytes, separator: int
+) -> frozenset[str]:
+    """Return the special tokens that are found in text. Raises CorpusError if the text contains a disallowed one.
+
+    allowed: "all", or tokens; None for user tokens
+    disallowed: tokens, or "all" for all that are not allowed
+    text: UTF-8 lines, each followed by the byte `separator`
+    """
+    user = frozenset(vocabulary.special.user)
+    tokens = user if allowed is None else named_tokens(vocabulary, allowed, "allowed_special")
+    refused = named_tokens(vocabulary, disallowed, "disallowed_special")
+    refused = refused - tokens if isinstance(disallowed, str) else refused
+    if refused and (match := _finder(refused).search(text)):
+        line = 1 + text.count(separator, 0, match.start())
+        message = f"line {line}: the text contains the special token {quoted(match[0].decode())}"
+        remedy = "allow it in allowed_special, or leave it out of disallowed_special, so that it stays text"
+        raise CorpusError(f"{message}; {remedy}")
+    return tokens
+
+
+def finding(vocabulary: Vocabulary, tokens: Set[str]) -> Vocabulary:
+    """Return the vocabulary that finds exactly these special tokens in text; every id stays.
+
+    Raises ConfigError if this needs the token "</w>", which ends words after user tokens, and the vocabulary lacks it.
+    """
+    special, roles = vocabulary.special, set(vocabulary.special.roles.values())
+    user = tuple(token for token in special.all if token in tokens)
+    control = tuple(token for token in special.all if token not in tokens and token not in roles)
+    bare = replace(vocabulary, special=replace(special, user=user, control=control), order=())
+    known = set(bare.pieces)
+    if SUFFIX in known and SUFFIX not in vocabulary.ids:
+        token, fault = min(tokens), f"needs the token {SUFFIX!r}, which the vocabulary lacks"
+        remedy = f"name it when you build the vocabulary: volt.SpecialTokens(user=[{token!r}])"
+        raise ConfigError(f"allowed_special: finding {quoted(token)} in text {fault}; {remedy}")
+    return replace(bare, order=tuple(piece if piece in known else "" for piece in vocabulary.pieces))
+
+
+@lru_cache(maxsize=16)
+def _finder(tokens: frozenset[str]) -> re.Pattern[bytes]:
+    return re.compile(b"|".join(re.escape(token.encode()) for token in sorted(tokens, key=len, reverse=True)))
