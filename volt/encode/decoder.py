@@ -57,10 +57,10 @@ def decode_stream(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[str
 def skipped_ids(vocabulary: Vocabulary, skip_special: bool | Collection[str]) -> frozenset[int]:
     """Return the ids that decoding skips.
 
-    skip_special: True for tokens with a role and control tokens, False for none, or a collection of special tokens
+    skip_special: True for `vocabulary.special.skipped`, False for none, or a collection of special tokens
     """
     if isinstance(skip_special, bool | np.bool_):
-        tokens = {*vocabulary.special.roles.values(), *vocabulary.special.control} if skip_special else frozenset[str]()
+        tokens = frozenset(vocabulary.special.skipped if skip_special else ())
     else:
         tokens = named_tokens(vocabulary, skip_special, "skip_special")
     return frozenset(vocabulary.ids[token] for token in tokens)

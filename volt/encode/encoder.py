@@ -335,7 +335,7 @@ class Encoder:
         """Decode ids into a line of text.
 
         ids: whole numbers. Raises VocabularyError if an id is out of range.
-        skip_special: True to leave out tokens with a role and control tokens; or the special tokens to leave out
+        skip_special: True to leave out `vocabulary.special.skipped`; or the special tokens to leave out
         """
         if isinstance(ids, Encoded):
             raise arguments.refusal(ids, "ids", "did you mean decode_batch(encoded)?")

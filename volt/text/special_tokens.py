@@ -94,6 +94,16 @@ class SpecialTokens:
         return tuple(dict.fromkeys(chain(self.roles.values(), self.user, self.control)))
 
     @property
+    def skipped(self) -> tuple[str, ...]:
+        """The tokens that decoding can skip: with a role, control tokens, and user tokens that are spelled <|…|>.
+
+        >>> SpecialTokens(user=("<url>", "<|im_start|>")).skipped[4:]
+        ('<|im_start|>',)
+        """
+        marks = (token for token in self.user if (token[:2], token[-2:]) == ("<|", "|>"))
+        return tuple(dict.fromkeys(chain(self.roles.values(), marks, self.control)))
+
+    @property
     def has_four_roles(self) -> bool:
         """Return whether unk, bos, eos and pad are four tokens, and all other special tokens are user tokens."""
         return not self.control and len(self.roles) == 4 and len(self.all) == 4 + len(self.user)

@@ -121,13 +121,8 @@ def contents(vocabulary: Vocabulary) -> tuple[Vocabulary, Json, Json]:
 
 def _names(special: SpecialTokens) -> Json:
     named: Json = {f"{role}_token": token for role, token in special.roles.items()}
-    others = [token for token in special.all if _is_skipped(special, token) and token not in named.values()]
+    others = [token for token in special.all if token in special.skipped and token not in named.values()]
     return named | ({"additional_special_tokens": others} if others else {})
-
-
-def _is_skipped(special: SpecialTokens, token: str) -> bool:
-    """Check whether `skip_special_tokens` skips a token: one with a role, a control token, or a user token "<|…|>"."""
-    return token not in special.user or token in special.roles.values() or (token[:2], token[-2:]) == ("<|", "|>")
 
 
 def files_written(path: Path) -> tuple[Path, ...]:
@@ -275,6 +270,6 @@ def _added_tokens(scheme: Scheme, special: SpecialTokens, ids: Json, lone: tuple
     for token in sorted({*special.all, *lone}, key=ids.__getitem__):
         flags = dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
         flags |= {"normalized": scheme.normalizes_users and token in ours}
-        flags |= {"special": token not in lone and _is_skipped(special, token)}
+        flags |= {"special": token not in lone and token in special.skipped}
         rows.append({"id": ids[token], "content": token, **flags} | ({} if token in ours else {FOUND: False}))
     return rows
