@@ -12,42 +12,21 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import chain, pairwise
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
 from volt.arguments import MAX_LINE
+from volt.encode import inputs
 from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded, EncodedPart, Ids
-from volt.encode.chunks import (
-    CHUNK_SIZE,
-    NEWLINE,
-    NO_BYTE_OF_TEXT,
-    Chunk,
-    checked_threads,
-    chunks_of,
-    file_chunks,
-    joined_lines,
-    shares,
-)
+from volt.encode.chunks import CHUNK_SIZE, NEWLINE, Chunk, checked_threads, chunks_of, file_chunks, joined_lines, shares
 from volt.encode.decoder import Decoder, decode, decode_stream, skipped_ids
 from volt.encode.frames import Frame, PaddedIds, Side, role_id
-from volt.encode.inputs import (
-    Numbers,
-    checked_chunks,
-    checked_first,
-    checked_ids,
-    checked_line,
-    checked_lines,
-    checked_numbers,
-    checked_pieces,
-    checked_utf8,
-    flat_ids,
-    streamed_ids,
-)
+from volt.encode.inputs import HasVocabulary, Numbers
 from volt.encode.merge_tables import MergeTables
-from volt.encode.offsets import encode_offsets
+from volt.encode.offsets import Spans, encode_offsets
 from volt.encode.pretokens import split_lines
 from volt.encode.rendering import Kind, Rendering, checked_separator
 from volt.encode.special_in_text import Special, finding, found_tokens
@@ -62,14 +41,6 @@ from volt.vocabulary import Vocabulary
 CACHE_WORDS = 1 << 20  # the maximum number of words that each thread caches
 Form = Literal["pieces", "ids"]
 _ONE = "did you mean encode(line) or {}([line])?"
-
-
-class HasVocabulary(Protocol):
-    """An object with a vocabulary, such as the result of a search."""
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The vocabulary."""
 
 
 class Encoder:
@@ -92,11 +63,7 @@ class Encoder:
         self, vocabulary: Vocabulary | str | os.PathLike[str] | HasVocabulary, *, cache_words: int = CACHE_WORDS
     ) -> None:
         self._cache_words = arguments.whole(cache_words, "cache_words", low=1)
-        if isinstance(vocabulary, str | os.PathLike):
-            vocabulary = Vocabulary.load(vocabulary)
-        elif isinstance(result := getattr(vocabulary, "vocabulary", None), Vocabulary):
-            vocabulary = result
-        self.vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary", call="volt.Encoder({})")
+        self.vocabulary = inputs.vocabulary_of(vocabulary)
         self._tables = MergeTables.of(self.vocabulary)
         self._cache: dict[str, tuple[str, ...]] = {}
         self._variants: dict[frozenset[str], Encoder] = {}
@@ -122,7 +89,7 @@ class Encoder:
         >>> encoder.encode("low low"), encoder.encode("low", dropout=1.0, seed=1)
         (['lo', 'w</w>', 'lo', 'w</w>'], ['l', 'o', 'w</w>'])
         """
-        return self._pieces([checked_line(line, "encode")], Dropout.of(dropout, seed))[0]
+        return self._pieces([inputs.checked_line(line, "encode")], Dropout.of(dropout, seed))[0]
 
     def encode_ids(
         self, line: str, *, dropout: float = 0.0, seed: int | None = None, add_bos: bool = False, add_eos: bool = False,
@@ -144,8 +111,8 @@ class Encoder:
         array([1, 6, 2], dtype=int32)
         """
         frame = Frame.of_roles(self.vocabulary, bos=add_bos, eos=add_eos)
-        text = checked_line(line, "encode_ids").encode("utf-8", "surrogatepass")
-        encoder = self._finding(allowed_special, disallowed_special, text, NO_BYTE_OF_TEXT)
+        line = inputs.checked_line(line, "encode_ids")
+        encoder = self._finding(allowed_special, disallowed_special, *joined_lines([line]))
         ids = encoder.ids(encoder._pieces([line], Dropout.of(dropout, seed))[0])
         return frame.fit(ids, np.array([len(ids)]), truncate=None)[0]
 
@@ -154,7 +121,7 @@ class Encoder:
 
         line: text
         """
-        return len(self.encode_batch([checked_line(line, "count")]).ids)
+        return len(self.encode_batch([inputs.checked_line(line, "count")]).ids)
 
     def encode_lines(
         self, lines: Iterable[str], *, dropout: float = 0.0, seed: int | None = None, first: int = 0
@@ -166,7 +133,7 @@ class Encoder:
         first: the number of the first line
         """
         lines = arguments.texts(lines, "lines", one=_ONE.format("encode_lines"))
-        return self._pieces(lines, Dropout.of(dropout, seed), checked_first(first))
+        return self._pieces(lines, Dropout.of(dropout, seed), inputs.checked_first(first))
 
     def encode_words(self, words: Iterable[str]) -> list[tuple[str, ...]]:
         """Return the pieces of each pre-token; pre-tokens are neither normalised nor split.
@@ -195,7 +162,7 @@ class Encoder:
         frame = Frame.of_roles(self.vocabulary, bos=add_bos, eos=add_eos)
         if truncate is not None:
             frame.room(truncate)
-        text, separator = joined_lines(checked_lines(lines))
+        text, separator = joined_lines(inputs.checked_lines(lines))
         encoder = self._finding(allowed_special, disallowed_special, text, separator)
         encoded = encoder._ids_of_text(text, separator, None, Dropout.of(dropout, seed), n_threads)
         ids, ends = frame.fit(encoded.ids, encoded.offsets[1:], truncate=truncate)
@@ -219,7 +186,7 @@ class Encoder:
         (array([[6, 7, 3, 3],
                [6, 4, 0, 3]], dtype=int32), array([ True,  True, False, False]))
         """
-        rows = flat_ids(encoded)
+        rows = inputs.flat_ids(encoded)
         ids, offsets = self._decoder.checked(rows.ids, rows.offsets)
         return PaddedIds.of(ids, offsets[1:], pad=role_id(self.vocabulary, "pad"), pad_to=pad_to, side=side)
 
@@ -233,8 +200,10 @@ class Encoder:
         dropout, seed, n_threads: see `encode_batch`
         numbers: (n_lines,) int64. Line i draws its dropout from (seed, numbers[i]); by default from (seed, i)
         """
-        text = checked_utf8(text, "encode_bytes")
-        return self._ids_of_text(text, NEWLINE, checked_numbers(numbers, text), Dropout.of(dropout, seed), n_threads)
+        text = inputs.checked_utf8(text, "encode_bytes")
+        return self._ids_of_text(
+            text, NEWLINE, inputs.checked_numbers(numbers, text), Dropout.of(dropout, seed), n_threads
+        )
 
     def encode_file(
         self, path: str | os.PathLike[str], *, dropout: float = 0.0, seed: int | None = None,
@@ -270,10 +239,10 @@ class Encoder:
         first: the number of the first line
         numbers: see `encode_bytes`; overrides `first`
         """
-        text = checked_utf8(text, "encode_text")
+        text = inputs.checked_utf8(text, "encode_text")
         size, n_threads = shares(len(text), n_threads)
-        numbered, own = Dropout.of(dropout, seed) is not None, checked_numbers(numbers, text)
-        chunks = chunks_of(text, first=checked_first(first), numbers=own, numbered=numbered, size=size)
+        numbered, own = Dropout.of(dropout, seed) is not None, inputs.checked_numbers(numbers, text)
+        chunks = chunks_of(text, first=inputs.checked_first(first), numbers=own, numbered=numbered, size=size)
         options: Any = {"form": form, "separator": separator, "dropout": dropout, "seed": seed, "n_threads": n_threads}
         return b"".join(part.values.tobytes() for part in self.text_parts(chunks, **options))
 
@@ -313,7 +282,22 @@ class Encoder:
         >>> encoder.encode_offsets(" low")
         [('lo', 1, 3), ('w</w>', 3, 4)]
         """
-        return list(encode_offsets(self.vocabulary, checked_line(line, "encode_offsets"), encode_words=self._encoded))
+        spans = encode_offsets(self.vocabulary, inputs.checked_line(line, "encode_offsets"), encode_words=self._encoded)
+        return [(piece, start, end) for piece, start, end, _ in spans]
+
+    def encode_spans(self, lines: Iterable[str]) -> Spans:
+        """Return the ids of many lines, each with its span in its line and the number of its word.
+
+        lines: texts
+
+        >>> from volt.vocabulary import Vocabulary
+        >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
+        >>> spans = encoder.encode_spans([" low", "w low"])
+        >>> spans.starts.tolist(), spans.ends.tolist(), spans.words.tolist(), spans.offsets.tolist()
+        ([1, 3, 0, 2, 4], [3, 4, 1, 4, 5], [0, 0, 0, 1, 1], [0, 2, 5])
+        """
+        lines = arguments.texts(lines, "lines", one="did you mean encode_offsets(line) or encode_spans([line])?")
+        return Spans.of(self.vocabulary, lines, encode_words=self._encoded)
 
     def ids(self, pieces: Iterable[str]) -> Ids:
         """Return the ids of pieces, (n_pieces,) int32. Unknown pieces get the id of `unk`, if it exists.
@@ -321,7 +305,7 @@ class Encoder:
         pieces: strings
         """
         numbers, unk = self.vocabulary.ids, self.vocabulary.unk_id
-        result = (numbers.get(piece, unk) for piece in checked_pieces(pieces, "ids"))
+        result = (numbers.get(piece, unk) for piece in inputs.checked_pieces(pieces, "ids"))
         return np.array([number for number in result if number is not None], np.int32)
 
     def decode(self, pieces: Iterable[str]) -> str:
@@ -329,7 +313,7 @@ class Encoder:
 
         pieces: strings
         """
-        return decode(self.vocabulary, checked_pieces(pieces, "decode"))
+        return decode(self.vocabulary, inputs.checked_pieces(pieces, "decode"))
 
     def decode_ids(self, ids: Iterable[int], *, skip_special: bool | Special = False) -> str:
         """Decode ids into a line of text.
@@ -352,7 +336,7 @@ class Encoder:
         >>> list(encoder.decode_stream(encoder.encode_ids("lo l😀")))
         ['l', 'o', ' l', '😀']
         """
-        return decode_stream(self.vocabulary, self._pieces_of(streamed_ids(ids), skip_special))
+        return decode_stream(self.vocabulary, self._pieces_of(inputs.streamed_ids(ids), skip_special))
 
     def token_bytes(self, number: int) -> bytes:
         """Return the UTF-8 text of an id, which may be part of a character. A marker is a space.
@@ -375,7 +359,7 @@ class Encoder:
         encoded: the result of `encode_batch`, or the ids of each line
         skip_special: see `decode_ids`
         """
-        encoded, skipped = flat_ids(encoded), skipped_ids(self.vocabulary, skip_special)
+        encoded, skipped = inputs.flat_ids(encoded), skipped_ids(self.vocabulary, skip_special)
         return self._decoder.decode_lines(encoded.ids, encoded.offsets, skipped=skipped)
 
     def decode_bytes(self, encoded: Encoded | Iterable[Iterable[int]]) -> bytes:
@@ -383,7 +367,7 @@ class Encoder:
 
         encoded: see `decode_batch`
         """
-        encoded = flat_ids(encoded)
+        encoded = inputs.flat_ids(encoded)
         return self._decoder.decode_bytes(encoded.ids, encoded.offsets)
 
     def decode_text(self, text: bytes) -> bytes:
@@ -391,7 +375,7 @@ class Encoder:
 
         text: bytes; a word that is not an id raises CorpusError
         """
-        return self._decoder.decode_text(checked_utf8(text, "decode_text"))
+        return self._decoder.decode_text(inputs.checked_utf8(text, "decode_text"))
 
     @cached_property
     def _decoder(self) -> Decoder:
@@ -399,7 +383,7 @@ class Encoder:
 
     def _pieces_of(self, numbers: Iterable[int], skip_special: bool | Special) -> Iterator[str]:
         pieces, skipped = self.vocabulary.pieces, skipped_ids(self.vocabulary, skip_special)
-        return (pieces[number] for number in checked_ids(numbers, len(pieces)) if number not in skipped)
+        return (pieces[number] for number in inputs.checked_ids(numbers, len(pieces)) if number not in skipped)
 
     def _finding(self, allowed: Special | None, disallowed: Special, text: bytes, separator: int) -> Encoder:
         """Return the encoder that finds the allowed tokens in text, after a search for those that are not allowed."""
@@ -434,7 +418,7 @@ class Encoder:
     def _run(
         self, kind: Kind, chunks: Iterable[Chunk], drops: Dropout | None, n_threads: int | None, separator: str = ""
     ) -> Iterator[EncodedPart]:
-        chunks, n_threads = checked_chunks(chunks), checked_threads(n_threads)
+        chunks, n_threads = inputs.checked_chunks(chunks), checked_threads(n_threads)
         key = kind, separator, drops is not None
         if key not in self._batches:
             rendering = Rendering(kind, self._tables, separator=separator)

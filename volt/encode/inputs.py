@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +14,29 @@ from volt import arguments
 from volt.encode.batch_encoder import Encoded
 from volt.encode.chunks import Chunk, is_arrow
 from volt.errors import ArgumentError, ConfigError, VocabularyError
+from volt.vocabulary import Vocabulary
 
 Numbers = NDArray[np.int64]
 _FLAT = "give a flat numpy array of whole numbers"
 _CHUNKS = "give chunks of volt.encode.chunks.chunks_of or file_chunks"
 _LAST = 1 << 62  # the greatest number that a first line may have, so that later lines' numbers fit into 64 bits
+
+
+class HasVocabulary(Protocol):
+    """An object with a vocabulary, such as the result of a search."""
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary."""
+
+
+def vocabulary_of(vocabulary: Vocabulary | str | os.PathLike[str] | HasVocabulary) -> Vocabulary:
+    """Return a vocabulary, the vocabulary in a file, or the vocabulary of an object that has one."""
+    if isinstance(vocabulary, str | os.PathLike):
+        return Vocabulary.load(vocabulary)
+    if isinstance(result := getattr(vocabulary, "vocabulary", None), Vocabulary):
+        return result
+    return arguments.instance(vocabulary, Vocabulary, "vocabulary", call="volt.Encoder({})")
 
 
 def checked_line(line: str, call: str) -> str:

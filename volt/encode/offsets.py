@@ -9,11 +9,13 @@ Each step maps spans back to the previous form.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.display import counted
 from volt.encode.pretokens import own_characters
 from volt.fork_guard import about_to_use_polars
 from volt.text.atoms import SPACE, SUFFIX
@@ -94,8 +96,10 @@ def _match_spans(pretokenizer: PreTokenizer, text: str) -> Iterator[tuple[int, i
 EncodeWords = Callable[[Sequence[str]], Sequence[Sequence[str]]]
 
 
-def encode_offsets(vocabulary: Vocabulary, line: str, *, encode_words: EncodeWords) -> Iterator[tuple[str, int, int]]:
-    """Yield each piece with its start and end in the original line."""
+def encode_offsets(
+    vocabulary: Vocabulary, line: str, *, encode_words: EncodeWords
+) -> Iterator[tuple[str, int, int, int]]:
+    """Yield each piece with its start and end in the original line, and the number of its pre-token."""
     starts_visible = np.ones(len(check_text(line)) + 1, bool)
     for start, end in vocabulary.special.spans(line):
         starts_visible[start + 1 : end] = False
@@ -108,11 +112,43 @@ def encode_offsets(vocabulary: Vocabulary, line: str, *, encode_words: EncodeWor
     cut = pretoken_spans(vocabulary.pretokenizer, normal, hidden=bool(vocabulary.special.user))
     is_bytes = vocabulary.pretokenizer.is_bytes
     [words] = own.restored([[word for word, *_ in cut]], is_bytes=is_bytes)
-    for (word, start, end), pieces in zip(cut, encode_words(words), strict=True):
+    for number, ((word, start, end), pieces) in enumerate(zip(cut, encode_words(words), strict=True)):
         unseen = 0 if is_bytes else len(word) + (vocabulary.marker == "prefix") - (end - start)
         for piece, first, last in _within_word(vocabulary, pieces):
             i, j = start + max(0, first - unseen), start + max(0, last - unseen)
-            yield piece, starts[i], ends[j] if j > i else starts[i]
+            yield piece, starts[i], ends[j] if j > i else starts[i], number
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spans:
+    """The ids of many lines and where they come from, flat, as numpy arrays.
+
+    ids: (n_ids,) int32, equal to the ids of `Encoder.encode_batch`
+    starts, ends: (n_ids,) int64, the span of each id in its line, in characters
+    words: (n_ids,) int64, the number of the pre-token in its line
+    offsets: (n_lines + 1,) int64; line i has ids[offsets[i]:offsets[i + 1]]
+    """
+
+    ids: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    words: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+
+    def __repr__(self) -> str:
+        return f"<Spans: {counted(len(self.ids), 'id')} of {counted(len(self.offsets) - 1, 'line')}>"
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary, lines: Sequence[str], *, encode_words: EncodeWords) -> Spans:
+        """Encode lines with spans. An unknown piece gets the id of `unk`; without `unk`, it is left out."""
+        numbers, unk, rows, offsets = vocabulary.ids, vocabulary.unk_id, list[tuple[int, int, int, int]](), [0]
+        for line in lines:
+            for piece, start, end, word in encode_offsets(vocabulary, line, encode_words=encode_words):
+                if (number := numbers.get(piece, unk)) is not None:
+                    rows.append((number, start, end, word))
+            offsets.append(len(rows))
+        ids, starts, ends, words = np.array(rows, np.int64).reshape(-1, 4).T.copy()
+        return cls(ids.astype(np.int32), starts, ends, words, np.array(offsets, np.int64))
 
 
 def _within_word(vocabulary: Vocabulary, pieces: Sequence[str]) -> Iterator[tuple[str, int, int]]:
