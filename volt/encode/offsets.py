@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from volt.display import counted
 from volt.encode.pretokens import own_characters
 from volt.fork_guard import about_to_use_polars
-from volt.text.atoms import SPACE
-from volt.text.byte_alphabet import to_bytes
+from volt.text.atoms import SPACE, SUFFIX
+from volt.text.byte_alphabet import BYTE_TOKENS, to_bytes
 from volt.text.normalizer import Normalizer, check_text
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.white_space import SPLIT_CLASS
