@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,13 @@ from volt_cli.search import default_output
 
 if TYPE_CHECKING:
     from volt.trial.report import TrialResult
+
+
+@dataclass(frozen=True)
+class ReadingOptions:
+    PANEL = "Reading"
+
+    encoding_errors: EncodingErrors = "strict"
 
 
 def trial(
@@ -29,6 +37,7 @@ def trial(
     ],
     hours: Annotated[float, option("H", "Time for the trainings, about, such as 0.5.")],
     length: LengthOptions,
+    reading: ReadingOptions,
     out: Annotated[
         Path | None,
         option("FOLDER", "For texts and results; a rerun continues. Default: ./CORPUS.trial.", "-o", "--output"),
@@ -38,7 +47,6 @@ def trial(
         int | None, option("N", "Trainings at a time; default: the cores, at most 8; 1 on a GPU.", min=1, max=256)
     ] = None,
     seed: Annotated[int, option("N", "Seed of the first trainings.", min=0)] = 1,
-    encoding_errors: EncodingErrors = "strict",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -62,7 +70,7 @@ def trial(
     prepare_kernels(Phases(quiet=quiet), "learn", "words", "encode", "stream", "batches", "samples")
     result = run(
         paths, folder, hours=hours, training=training, jobs=jobs, device=device, seed=seed,
-        errors=encoding_errors, report=None if quiet else say,
+        errors=reading.encoding_errors, report=None if quiet else say,
     )  # fmt: skip
     _report(result, folder, " ".join(map(shlex.quote, corpus)), as_json=as_json, quiet=quiet)
 

@@ -60,7 +60,7 @@ def test_hugging_face_is_exact_or_refuses(marker, cut):
             peer, encoder = huggingface.peer(path), Encoder(found)
             lines = PLAIN + (ALONE if user and (marker, cut) not in NOT_ALONE else [])
             if peer.ids is None:  # what the file cuts by is not read back, so pieces alone are compared
-                assert peer.pieces(lines) == encoded(encoder, lines, peer.found)
+                assert peer.pieces(lines) == encoded(encoder, lines, peer.added)
             else:
                 assert_agree(encoder, peer, lines)
 

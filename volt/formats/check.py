@@ -109,7 +109,7 @@ def plain_file(path: str | Path) -> Iterator[Path]:
 
 def compared(vocabulary: Vocabulary, peer: Peer, lines: Sequence[str]) -> Agreement:
     encoder = Encoder(vocabulary)
-    ours, theirs = encoded(encoder, lines, peer.found), peer.pieces(lines)
+    ours, theirs = encoded(encoder, lines, peer.added), peer.pieces(lines)
     our_ids = [encoder.ids(pieces).tolist() for pieces in ours]
     their_ids = our_ids if peer.ids is None else peer.ids(lines)
     unequal = list[Difference]()
@@ -127,15 +127,15 @@ def compared(vocabulary: Vocabulary, peer: Peer, lines: Sequence[str]) -> Agreem
     )
 
 
-def encoded(encoder: Encoder, lines: Sequence[str], found: Sequence[str]) -> list[list[str]]:
-    """Return the pieces of each line, in which the tokens `found` are found, and the text between them is a line."""
-    if not found:
+def encoded(encoder: Encoder, lines: Sequence[str], added: Sequence[str]) -> list[list[str]]:
+    """Return the pieces of each line, in which the tokens `added` are found, and the text between them is a line."""
+    if not added:
         return encoder.encode_lines(lines)
-    cut = re.compile(f"({'|'.join(map(re.escape, sorted(found, key=len, reverse=True)))})")
+    cut = re.compile(f"({'|'.join(map(re.escape, sorted(added, key=len, reverse=True)))})")
     parts = [list(filter(None, cut.split(line))) or [""] for line in lines]
     pieces = iter(encoder.encode_lines(list(chain.from_iterable(parts))))
     return [
-        [piece for part, others in zip(line, pieces) for piece in ([part] if part in found else others)]  # noqa: B905
+        [piece for part, others in zip(line, pieces) for piece in ([part] if part in added else others)]  # noqa: B905
         for line in parts
     ]
 

@@ -86,13 +86,13 @@ class Peer:
 
     pieces: lines → the pieces of each line, in VOLT's spelling
     ids: lines → the ids of each line; None if the library has no ids, or if its ids differ from VOLT's
-    found: tokens that the library, unlike VOLT, finds in text, where it cuts a line before it normalises the parts
+    added: tokens that the library, unlike VOLT, finds in text, where it cuts a line before it normalises the parts
     """
 
     library: str
     pieces: Callable[[Sequence[str]], list[list[str]]]
     ids: Callable[[Sequence[str]], list[list[int]]] | None = None
-    found: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

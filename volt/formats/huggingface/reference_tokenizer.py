@@ -58,8 +58,8 @@ def _peer(tokenizer: Any, our_ids: Mapping[str, int] | None, special: SpecialTok
 
     real = tokenizer.get_added_tokens_decoder().values()
     only_theirs = {*special.all}.difference(special.user)
-    found = tuple(one.content for one in real if one.content in only_theirs and not one.normalized)
-    return Peer("tokenizers", pieces, ids if shares_ids else None, found)
+    added = tuple(one.content for one in real if one.content in only_theirs and not one.normalized)
+    return Peer("tokenizers", pieces, ids if shares_ids else None, added)
 
 
 def _spelled(tokenizer: Any, line: str, tokens: list[str]) -> list[str]:

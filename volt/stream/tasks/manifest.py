@@ -121,6 +121,11 @@ class Manifest:
         files = (file for read in self.inputs for file in read.files)
         return next((f"{shown_path(file.path)}:{line}" for file in files if (line := getattr(file, what))), "")
 
+    @property
+    def word_paths(self) -> dict[str, str]:
+        """Side → its word table, which `volt.count_words(…, word_counts=True)` reads."""
+        return {side: str(self.folder / file.name) for side, file in zip(self.sides, self.words, strict=True)}
+
 
 def shard_name(number: int, side: str, compress: Compression) -> str:
     """Return the name of a file with one side of a shard, such as 00007.src.zst."""
