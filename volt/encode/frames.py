@@ -10,6 +10,7 @@ array([[5, 6],
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -112,7 +113,7 @@ class PaddedIds:
     @classmethod
     def of(
         cls, ids: NDArray[np.int32], ends: Longs, *, pad: int, pad_to: int | None = None, side: Side = "right",
-        first: int = 0,
+        place: Callable[[int], str] | None = None,
     ) -> PaddedIds:  # fmt: skip
         """Pad lines.
 
@@ -120,7 +121,7 @@ class PaddedIds:
         pad: the id to pad with
         pad_to: the length; by default, the length of the longest line
         side: where padding goes: "right" or "left"
-        first: the number of the first line, for errors
+        place: maps a line's index to the line's name in errors; by default "line N"
 
         Raises ConfigError if a line is longer than `pad_to`.
         """
@@ -128,10 +129,10 @@ class PaddedIds:
         longest = int(sizes.max(initial=0))
         length = longest if pad_to is None else arguments.whole(pad_to, "pad_to", low=1)
         if longest > length:
-            place = f"line {first + int(sizes.argmax()) + 1}, the longest, has {counted(longest, 'id')}"
-            raise ConfigError(
-                f"{place}, more than pad_to, {length}; pass", hint={"pad_to": longest, "truncate": length}
-            )
+            index = int(sizes.argmax())
+            line = place(index) if place else f"line {index + 1}"
+            fault = f"{line}, the longest line, has {counted(longest, 'id')}, more than pad_to, {length}"
+            raise ConfigError(f"{fault}; pass", hint={"pad_to": longest, "truncate": length})
         columns = np.arange(length)
         is_left = arguments.choice(side, "side", get_args(Side)) == "left"
         mask = columns >= length - sizes if is_left else columns < sizes
