@@ -1,8 +1,9 @@
-"""`volt encode --bos --eos --truncate --pad-to`: lines of ids, as `Encoder.encode_batch` and `Encoder.pad` give them."""
+"""`volt encode --bos --eos --truncate --pad-to`: the lines of ids that `Encoder.encode_batch` and `pad` return."""
 
 from __future__ import annotations
 
 import gzip
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +56,7 @@ def test_lines_are_those_of_the_encoder(
         return
     ids = np.load("out.x") if form == "npy" else np.fromfile("out.x", "<i4")
     offsets = np.load("out.offsets.npy")
-    assert [ids[i:j].tolist() for i, j in zip(offsets, offsets[1:], strict=False)] == expected
+    assert [ids[i:j].tolist() for i, j in pairwise(offsets)] == expected
 
 
 def test_other_options_write_the_output_again(run: Run, folder: Path) -> None:

@@ -85,6 +85,33 @@ def google(tmp_path_factory: pytest.TempPathFactory) -> tuple[Encoder, Any]:
 Pair = tuple[Encoder, Any]
 
 
+def test_ids_pieces_and_texts(huggingface: Pair, openai: Pair, google: Pair) -> None:
+    """Ids, pieces, ids of tokens and decoded texts equal those of each library, one by one and in a batch."""
+    plain = [text for text in TEXTS if "\n" not in text and "\u2581" not in text]
+    ours, theirs = huggingface
+    expected = theirs.encode_batch(plain, add_special_tokens=False)
+    assert [ours.encode(text) for text in plain] == [line.tokens for line in expected]
+    rows = {
+        ours: [line.ids for line in expected],
+        openai[0]: openai[1].encode_batch(plain),
+        google[0]: google[1].encode(plain),
+    }
+    for encoder, ids in rows.items():
+        batch = encoder.encode_batch(plain)
+        assert (
+            [encoder.encode_ids(text).tolist() for text in plain] == [batch[i].tolist() for i in range(len(ids))] == ids
+        )
+    for (encoder, _), texts in (
+        (openai, openai[1].decode_batch(rows[openai[0]])),
+        (google, google[1].decode(rows[google[0]])),
+    ):
+        assert encoder.decode_batch(rows[encoder]) == [encoder.decode_ids(row) for row in rows[encoder]] == texts
+    assert google[0].encode(plain[0]) == google[1].encode(plain[0], out_type=str)
+    assert ours.vocabulary.id_of("<s>") == theirs.token_to_id("<s>")
+    assert google[0].vocabulary.id_of("\u2581the") == google[1].piece_to_id("\u2581the")
+    assert openai[0].vocabulary.id_of("the") == openai[1].encode_single_token("the")
+
+
 def test_ids_with_bos_and_eos(huggingface: Pair, google: Pair) -> None:
     """add_bos and add_eos give what a template of tokenizers gives, and sentencepiece's arguments of that name."""
     ours, theirs = huggingface
@@ -110,6 +137,17 @@ def test_special_tokens_in_text(openai: Pair) -> None:
         assert ours.encode_ids(text, allowed_special=allowed).tolist() == expected, allowed
         assert ours.encode_batch([text, "x"], allowed_special=allowed)[0].tolist() == expected
     assert ours.encode_ids(text, allowed_special=()).tolist() == theirs.encode_ordinary(text)
+
+
+def test_special_tokens_that_tokenizers_finds(huggingface: Pair) -> None:
+    """tokenizers' switch encode_special_tokens is allowed_special=(); without it, all are found."""
+    ours, theirs = huggingface
+    text = "the</s>lower <unk><pad>"
+    for as_text, allowed in ((False, "all"), (True, ())):
+        theirs.encode_special_tokens = as_text
+        expected = theirs.encode(text, add_special_tokens=False).ids
+        assert ours.encode_ids(text, allowed_special=allowed).tolist() == expected  # type: ignore[arg-type]
+    theirs.encode_special_tokens = False
 
 
 def test_disallowed_special_tokens(openai: Pair) -> None:
@@ -255,6 +293,18 @@ def test_offsets_and_words(huggingface: Pair) -> None:
     assert np.diff(spans.offsets).tolist() == [len(line) for line in expected]
     pairs = list(zip(spans.starts.tolist(), spans.ends.tolist(), strict=True))
     assert pairs == [span for line in expected for span in line.offsets]
+
+
+def test_offsets_of_one_text(openai: Pair, google: Pair) -> None:
+    """Starts equal tiktoken's offsets, and spans equal sentencepiece's where a piece is not part of a character."""
+    ours, theirs = openai
+    for text in TEXTS:
+        assert [start for _, start, _ in ours.encode_offsets(text)] == theirs.decode_with_offsets(theirs.encode(text))[
+            1
+        ]
+    ours, theirs = google
+    pieces = theirs.encode("the newest lower", return_type="proto").pieces
+    assert ours.encode_offsets("the newest lower") == [(one.piece, one.begin, one.end) for one in pieces]
 
 
 def test_decoding_without_special_tokens(huggingface: Pair, google: Pair) -> None:

@@ -107,9 +107,6 @@ class PaddedIds:
     ids: NDArray[np.int32]
     mask: NDArray[np.bool_]
 
-    def __repr__(self) -> str:
-        return f"<PaddedIds: {counted(len(self.ids), 'line')} of {counted(self.ids.shape[1], 'id')}>"
-
     @classmethod
     def of(
         cls, ids: NDArray[np.int32], ends: Longs, *, pad: int, pad_to: int | None = None, side: Side = "right",
