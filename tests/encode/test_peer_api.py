@@ -275,8 +275,9 @@ def test_padding_names_the_longest_line(huggingface: Pair) -> None:
         ours.pad(batch, pad_to=2)
     assert ours.pad([]).ids.shape == (0, 0)
     assert ours.pad(ours.encode_batch([""])).mask.shape == (1, 0)
-    with pytest.raises(ConfigError, match="truncate is 1; give 2 or more"):
-        ours.encode_batch(["the"], add_bos=True, add_eos=True, truncate=1)
+    for truncate, fault in ((1, "truncate is 1; give 2 or more"), (10**20, "give 2,147,483,647 or less")):
+        with pytest.raises(ConfigError, match=fault):
+            ours.encode_batch(["the"], add_bos=True, add_eos=True, truncate=truncate)
 
 
 def test_offsets_and_words(huggingface: Pair) -> None:

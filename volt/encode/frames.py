@@ -85,7 +85,7 @@ class Frame:
     def room(self, truncate: int) -> int:
         """Return the number of ids of text in a line of `truncate` ids. Raises ConfigError if there is no room."""
         n_own = len(self.front) + len(self.back)
-        return arguments.whole(truncate, "truncate", low=max(1, n_own)) - n_own
+        return arguments.whole(truncate, "truncate", low=max(1, n_own), high=_MOST) - n_own
 
 
 def role_id(vocabulary: Vocabulary, role: Role) -> int:
@@ -124,7 +124,7 @@ class PaddedIds:
         """
         sizes = np.diff(ends, prepend=0)[:, None]
         longest = int(sizes.max(initial=0))
-        length = longest if pad_to is None else arguments.whole(pad_to, "pad_to", low=1)
+        length = longest if pad_to is None else arguments.whole(pad_to, "pad_to", low=1, high=_MOST)
         if longest > length:
             index = int(sizes.argmax())
             line = place(index) if place else f"line {index + 1}"
