@@ -41,6 +41,7 @@ Progress = Callable[[int], object]
 Write = Callable[[Encoder, Mapping[str, Path], "EncodeJob", Progress], Iterator[tuple[str, int]]]
 _MANIFEST, _MOST_UNSAVED = ".volt-encoded.json", 1 / 8
 _ARRAYS = ("npy", "bin")
+_SHAPING = ("bos", "eos", "truncate", "pad_to")  # a manifest names only those in use
 _COMPRESSED = (".gz", ".bz2", ".zst", ".xz")
 
 
@@ -319,7 +320,8 @@ def outputs_of(paths: Iterable[str], folder: Path, ending: str) -> dict[str, Pat
 def _origin(encoder: Encoder, path: str, job: EncodeJob) -> dict[str, Any]:
     if (mark := mark_of(path)) is None:
         return {}
-    requested = {name: value for name, value in asdict(job).items() if name not in ("n_threads", "max_line")}
+    options = ((name, value) for name, value in asdict(job).items() if name not in ("n_threads", "max_line"))
+    requested = {name: value for name, value in options if value or name not in _SHAPING}
     return {
         "source": bare(path) if url_of(path) else os.path.abspath(path), "bytes": mark[0], "modified": mark[1],
         "vocabulary": encoder.vocabulary.fingerprint, **requested,
