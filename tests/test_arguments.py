@@ -307,7 +307,7 @@ REST: dict[str, dict[str, Any]] = {  # what a call needs besides its first argum
     "volt.stream.debug": {"n_lines": 1},
     "volt.stream.Translation": {"task": "de_en"},
 }
-MADE_BY_VOLT = ("Audit", "StreamBatch", "Comparison", "Candidates", "Encoded", "Plan", "Parity", "Reach", "SearchResult", "SizeStep", "Summary", "VirtualEpoch",
+MADE_BY_VOLT = ("Audit", "StreamBatch", "Comparison", "Candidates", "Encoded", "PaddedIds", "Spans", "Plan", "Parity", "Reach", "SearchResult", "SizeStep", "Summary", "VirtualEpoch",
                 "Trace", "DebugLine", "SubwordCounts", "TransportPlan", "Batch", "Column", "Transform", "FORMATS", "LineFault")  # fmt: skip
 CALLS = {name: value for name, value in PUBLIC.items() if not name.endswith((*MADE_BY_VOLT, "Error", "Checks.any"))}
 CALLS |= {
@@ -317,7 +317,7 @@ REST["transform user"] = {"function": "low"}
 METHODS: dict[str, Callable[[Any], object]] = {
     **{f"Encoder.{name}": getattr(ENCODER, name) for name in (
         "encode", "encode_ids", "encode_lines", "encode_words", "encode_batch", "encode_bytes", "encode_file", "encode_text",
-        "text_parts", "encode_parts", "encode_offsets", "ids", "decode", "decode_ids", "decode_batch", "decode_bytes")},
+        "text_parts", "encode_parts", "encode_offsets", "encode_spans", "count", "pad", "token_bytes", "decode_stream", "ids", "decode", "decode_ids", "decode_batch", "decode_bytes")},
     **{f"Candidates.{name}": getattr(CANDIDATES, name) for name in ("merges_at", "tokens_at", "counts_at")},
     "Vocabulary.load": volt.Vocabulary.load, "Vocabulary.id_of": VOCABULARY.id_of, "Vocabulary.in": VOCABULARY.__contains__,
     "WordCounts.from_pairs": volt.WordCounts.from_pairs, "WordCounts.min_count": COUNTS.min_count,
@@ -334,7 +334,10 @@ METHODS: dict[str, Callable[[Any], object]] = {
     "extend_bpe n_merges": lambda odd: volt.extend_bpe(VOCABULARY, COUNTS, odd), "shrink to": lambda odd: volt.shrink(VOCABULARY, COUNTS, to=odd),
     "learn_parity unit": lambda odd: volt.learn_parity(SOURCES, 3, unit=odd), "learn_parity temperature": lambda odd: volt.learn_parity(SOURCES, 3, temperature=odd),
     "measure_parity candidates": lambda odd: volt.measure_parity(SOURCES, odd, size=14), "measure_parity size": lambda odd: volt.measure_parity(SOURCES, CANDIDATES, size=odd),
-    "search special": lambda odd: volt.search(CANDIDATES, sizes=[14], special=odd), "encode seed": lambda odd: ENCODER.encode("low", dropout=0.5, seed=odd),
+    "search special": lambda odd: volt.search(CANDIDATES, sizes=[14], special=odd), "encode_ids allowed_special": lambda odd: ENCODER.encode_ids("low", allowed_special=odd),
+    "encode_batch disallowed_special": lambda odd: ENCODER.encode_batch(["low"], disallowed_special=odd),
+    "encode_batch truncate": lambda odd: ENCODER.encode_batch(["low"], truncate=odd), "decode_ids skip_special": lambda odd: ENCODER.decode_ids([0], skip_special=odd),
+    "encode seed": lambda odd: ENCODER.encode("low", dropout=0.5, seed=odd),
     "count_words normalizer": lambda odd: volt.count_words("nowhere.txt", normalizer=odd), "count_words fields": lambda odd: volt.count_words("nowhere.txt", fields=odd),
     "Vocabulary tokens": lambda odd: volt.Vocabulary((), odd), "Vocabulary special": lambda odd: volt.Vocabulary((), (), special=odd),
     "Vocabulary marker": lambda odd: volt.Vocabulary((), (), marker=odd), "SpecialTokens user": lambda odd: volt.SpecialTokens(user=odd),

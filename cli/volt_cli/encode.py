@@ -14,7 +14,7 @@ from volt.urls import plain_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.engine_options import EngineOptions
 from volt_cli.io import check_places, is_conversation, is_stdout, load_model, waiting_for, write_each
-from volt_cli.options import ModelAndText, Quiet, Separator, checked_separator, option
+from volt_cli.options import ModelAndText, Quiet, Separator, checked_separator, flag, option
 
 CACHE_WORDS = 1 << 20
 
@@ -25,6 +25,20 @@ class SamplingOptions:
 
     dropout: Annotated[float, option("P", "Probability of skipping a merge.")] = 0.0
     seed: Annotated[int | None, option("N", "Seed; --dropout requires it.")] = None
+
+
+@dataclass(frozen=True)
+class LineOptions:
+    PANEL = "Lines of ids"
+
+    bos: Annotated[bool, flag("Put the id of bos before each line.", "--bos")] = False
+    eos: Annotated[bool, flag("Put the id of eos after each line.", "--eos")] = False
+    truncate: Annotated[
+        int | None, option("N", "Maximum number of ids in a line; the last ids are removed.", min=1)
+    ] = None
+    pad_to: Annotated[
+        int | None, option("N", "Number of ids in each line; shorter lines end in the id of pad.", min=1)
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -46,6 +60,7 @@ class SpeedOptions:
 def encode(
     text: ModelAndText,
     sampling: SamplingOptions,
+    lines: LineOptions,
     speed: SpeedOptions,
     engine: EngineOptions,
     out: Annotated[
@@ -71,7 +86,8 @@ def encode(
 
         job = EncodeJob(
             form, checked_separator(separator), dropout=sampling.dropout, seed=sampling.seed,
-            n_threads=speed.threads, **text.limits,
+            n_threads=speed.threads, bos=lines.bos, eos=lines.eos, truncate=lines.truncate, pad_to=lines.pad_to,
+            **text.limits,
         )  # fmt: skip
         out = plain_path(out)
         paths, phases = _inputs(text.files, out, quiet=quiet), Phases(quiet=quiet)

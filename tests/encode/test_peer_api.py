@@ -1,162 +1,407 @@
-"""What scripts call on tokenizers, tiktoken and sentencepiece, and what the same calls of `Encoder` return."""
+"""What scripts call on tokenizers, tiktoken and sentencepiece: each row of docs/pages/reference/peers.md, as a law.
+
+Each library learns or reads a small model, and VOLT reads the model's file: ids and texts must be equal.
+"""
 
 from __future__ import annotations
 
-import base64
 import io
-from collections.abc import Callable
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
-from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from merges import LINES
+from places import ROOT
 
 import volt
-from volt import Encoder, SpecialTokens
-from volt.errors import ConfigError, VocabularyError
+from volt.encode.encoder import Encoder
+from volt.errors import ArgumentError, ConfigError, CorpusError, VocabularyError
+from volt.vocabulary import Vocabulary
 
-LINES = ["low lower newest", "größe 再见 👍 é", "", "  two  spaces ", "<s> is text", "<url> too"]
-USER = ("<url>", "<|end|>")
+tokenizers = pytest.importorskip("tokenizers", reason="pip install 'volt-vocab[interop]'")
+tiktoken = pytest.importorskip("tiktoken")
+sentencepiece = pytest.importorskip("sentencepiece")
 
-
-def made(marker: Any = "suffix", pretokenizer: str = "whitespace", *, byte_fallback: bool = False) -> Encoder:
-    counts = volt.WordCounts.from_pairs({"low": 9, "lower": 7, "newest": 6, "größe": 5}, pretokenizer=pretokenizer)
-    candidates = volt.learn_bpe(counts, 12, marker=marker)
-    special = SpecialTokens(user=USER)
-    found = volt.search(candidates, select=candidates.n_tokens, special=special, byte_fallback=byte_fallback)
-    return Encoder(found.vocabulary.closed())
-
-
-KINDS: dict[str, Callable[[], Encoder]] = {
-    "suffix": made,
-    "suffix, byte fallback": lambda: made(byte_fallback=True),
-    "prefix": lambda: made("prefix"),
-    "prefix, byte fallback": lambda: made("prefix", byte_fallback=True),
-    "metaspace": lambda: made("none", "metaspace", byte_fallback=True),
-    "bytes": lambda: made("none", "bytes"),
-}
+CORPUS = [*LINES, "the lower the newest, the widest: don't 42", "größer größte naïve café 😀👍🏽 我们 在"] * 3
+TEXTS = ["the newest lower", "", "größer 😀 x", "don't 42\n 42", "  two  spaces ", "we我们\u2581x"]
+ROLES = ["<unk>", "<s>", "</s>", "<pad>"]
+END = "<|end|>"
+any_text = st.lists(st.sampled_from([*"the lowr", "é", "😀", "我", "\n", "  ", "newest"]), max_size=12).map("".join)
 
 
-@pytest.fixture(scope="module", params=KINDS.values(), ids=KINDS)
-def encoder(request: pytest.FixtureRequest) -> Encoder:
-    made: Encoder = request.param()
-    return made
+@pytest.fixture(scope="module")
+def huggingface(tmp_path_factory: pytest.TempPathFactory) -> tuple[Encoder, Any]:
+    """A tokenizer of bytes with the usual roles, learned by tokenizers, and VOLT's encoder of its file."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+    theirs = Tokenizer(models.BPE())
+    theirs.pre_tokenizer, theirs.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=330, show_progress=False, special_tokens=ROLES, initial_alphabet=alphabet)
+    theirs.train_from_iterator(CORPUS, trainer)
+    ids = [(token, theirs.token_to_id(token)) for token in ("<s>", "</s>")]
+    theirs.post_processor = processors.TemplateProcessing("<s> $A </s>", "<s> $A </s> $B </s>", ids)
+    path = tmp_path_factory.mktemp("tokenizers") / "tokenizer.json"
+    theirs.save(str(path))
+    return Encoder(volt.read_vocabulary(path, unk="<unk>", bos="<s>", eos="</s>", pad="<pad>")), theirs
 
 
-def test_a_stream_of_ids_gives_the_text(encoder: Encoder) -> None:
-    """Whatever the ids, parts of characters too, joined text equals decoding at once; no part is empty."""
+@pytest.fixture(scope="module")
+def openai(tmp_path_factory: pytest.TempPathFactory, huggingface: tuple[Encoder, Any]) -> tuple[Encoder, Any]:
+    """An encoding of tiktoken with two special tokens, and VOLT's encoder of its ranks."""
+    import base64
 
-    @given(st.lists(st.integers(0, len(encoder.vocabulary) - 1), max_size=12))
-    @settings(deadline=None, max_examples=examples(60))
-    def law(ids: list[int]) -> None:
-        parts = list(encoder.decode_stream(iter(ids)))
-        assert "".join(parts) == encoder.decode_ids(ids)
-        assert all(parts)
+    from volt.formats.tiktoken.library import GPT2_PATTERN
+    from volt.text.byte_alphabet import to_bytes
 
-    law()
-    for line in LINES:
-        ids = encoder.encode_ids(line)
-        assert "".join(encoder.decode_stream(ids)) == encoder.decode_ids(ids)
+    pieces = [piece for piece in huggingface[0].vocabulary.pieces if piece and piece not in ROLES]
+    ranks = {to_bytes(piece): rank for rank, piece in enumerate(pieces)}
+    special = {END: len(ranks), "<|sep|>": len(ranks) + 1}
+    theirs = tiktoken.Encoding("small", pat_str=GPT2_PATTERN, mergeable_ranks=ranks, special_tokens=special)
+    path = tmp_path_factory.mktemp("tiktoken") / "small.tiktoken"
+    path.write_bytes(b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in ranks.items()))
+    return Encoder(volt.read_vocabulary(path, pattern="gpt2", special=special)), theirs
 
 
-def test_text_arrives_as_soon_as_its_characters_are_whole() -> None:
-    """The three bytes of one character give text after the third; what follows is not read before."""
-    encoder, read = made("none", "bytes"), list[int]()
+@pytest.fixture(scope="module")
+def google(tmp_path_factory: pytest.TempPathFactory) -> tuple[Encoder, Any]:
+    """A model of sentencepiece with byte fallback and four roles, and VOLT's encoder of its file."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([text for text in CORPUS if "\u2581" not in text]), model_writer=model, model_type="bpe",
+        vocab_size=420, byte_fallback=True, pad_id=3, character_coverage=0.98, minloglevel=2,
+        normalization_rule_name="identity", remove_extra_whitespaces=False,
+    )  # fmt: skip
+    path = tmp_path_factory.mktemp("sentencepiece") / "small.model"
+    path.write_bytes(model.getvalue())
+    return Encoder(volt.read_vocabulary(path)), sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
 
-    def generated() -> Any:
-        for number in encoder.encode_ids("a再b").tolist():
-            read.append(number)
+
+Pair = tuple[Encoder, Any]
+
+
+def test_ids_pieces_and_texts(huggingface: Pair, openai: Pair, google: Pair) -> None:
+    """Ids, pieces, ids of tokens and decoded texts equal those of each library, one by one and in a batch."""
+    plain = [text for text in TEXTS if "\n" not in text and "\u2581" not in text]
+    ours, theirs = huggingface
+    expected = theirs.encode_batch(plain, add_special_tokens=False)
+    assert [ours.encode(text) for text in plain] == [line.tokens for line in expected]
+    rows = {
+        ours: [line.ids for line in expected],
+        openai[0]: openai[1].encode_batch(plain),
+        google[0]: google[1].encode(plain),
+    }
+    for encoder, ids in rows.items():
+        batch = encoder.encode_batch(plain)
+        assert (
+            [encoder.encode_ids(text).tolist() for text in plain] == [batch[i].tolist() for i in range(len(ids))] == ids
+        )
+    for (encoder, _), texts in (
+        (openai, openai[1].decode_batch(rows[openai[0]])),
+        (google, google[1].decode(rows[google[0]])),
+    ):
+        assert encoder.decode_batch(rows[encoder]) == [encoder.decode_ids(row) for row in rows[encoder]] == texts
+    assert google[0].encode(plain[0]) == google[1].encode(plain[0], out_type=str)
+    assert ours.vocabulary.id_of("<s>") == theirs.token_to_id("<s>")
+    assert google[0].vocabulary.id_of("\u2581the") == google[1].piece_to_id("\u2581the")
+    assert openai[0].vocabulary.id_of("the") == openai[1].encode_single_token("the")
+
+
+def test_ids_with_bos_and_eos(huggingface: Pair, google: Pair) -> None:
+    """add_bos and add_eos give what a template of tokenizers gives, and sentencepiece's arguments of that name."""
+    ours, theirs = huggingface
+    rows = [line.ids for line in theirs.encode_batch(TEXTS)]
+    batch = ours.encode_batch(TEXTS, add_bos=True, add_eos=True)
+    assert [ours.encode_ids(text, add_bos=True, add_eos=True).tolist() for text in TEXTS] == rows
+    assert [batch[place].tolist() for place in range(len(batch))] == rows
+    ours, theirs = google
+    plain = [text for text in TEXTS if "\n" not in text and "\u2581" not in text]
+    for bos in (False, True):
+        for eos in (False, True):
+            expected = theirs.encode(plain, add_bos=bos, add_eos=eos)
+            encoded = ours.encode_batch(plain, add_bos=bos, add_eos=eos)
+            assert [encoded[place].tolist() for place in range(len(plain))] == expected
+
+
+def test_special_tokens_in_text(openai: Pair) -> None:
+    """Allowed special tokens are found as tiktoken finds them; without them, they are text."""
+    ours, theirs = openai
+    text = f"the{END}lower {END}<|sep|> <|end"
+    for allowed in ("all", {END}, {"<|sep|>"}, set()):
+        expected = theirs.encode(text, allowed_special=allowed, disallowed_special=())
+        assert ours.encode_ids(text, allowed_special=allowed).tolist() == expected, allowed
+        assert ours.encode_batch([text, "x"], allowed_special=allowed)[0].tolist() == expected
+    assert ours.encode_ids(text, allowed_special=()).tolist() == theirs.encode_ordinary(text)
+
+
+def test_special_tokens_that_tokenizers_finds(huggingface: Pair) -> None:
+    """tokenizers' switch encode_special_tokens is allowed_special=(); without it, all are found."""
+    ours, theirs = huggingface
+    text = "the</s>lower <unk><pad>"
+    for as_text, allowed in ((False, "all"), (True, ())):
+        theirs.encode_special_tokens = as_text
+        expected = theirs.encode(text, add_special_tokens=False).ids
+        assert ours.encode_ids(text, allowed_special=allowed).tolist() == expected  # type: ignore[arg-type]
+    theirs.encode_special_tokens = False
+
+
+def test_disallowed_special_tokens(openai: Pair) -> None:
+    """A disallowed token raises where tiktoken raises, and the error names the token and the line."""
+    ours, theirs = openai
+    text = f"the {END} lower"
+    for allowed, disallowed in [((), "all"), ({"<|sep|>"}, "all"), ((), {END}), ({END}, "all"), ((), {"<|sep|>"})]:
+        try:
+            expected = theirs.encode(text, allowed_special=set(allowed), disallowed_special=disallowed)
+        except ValueError:
+            with pytest.raises(CorpusError, match=r"line 2: the text contains the special token '<\|end\|>'"):
+                ours.encode_batch(["x", text], allowed_special=allowed, disallowed_special=disallowed)
+            with pytest.raises(CorpusError, match="line 1: "):
+                ours.encode_ids(text, allowed_special=allowed, disallowed_special=disallowed)
+        else:
+            got = ours.encode_ids(text, allowed_special=allowed, disallowed_special=disallowed)
+            assert got.tolist() == expected
+
+
+def test_counts(huggingface: Pair, openai: Pair, google: Pair) -> None:
+    """count, and counts of a batch, are the lengths of each library's ids."""
+    plain = [text for text in TEXTS if "\n" not in text and "\u2581" not in text]
+    lengths = {
+        huggingface[0]: [len(huggingface[1].encode(text, add_special_tokens=False).ids) for text in plain],
+        openai[0]: [len(openai[1].encode(text)) for text in plain],
+        google[0]: [len(google[1].encode(text)) for text in plain],
+    }
+    for ours, expected in lengths.items():
+        assert [ours.count(text) for text in plain] == ours.encode_batch(plain).counts.tolist() == expected
+
+
+def test_bytes_of_tokens(openai: Pair) -> None:
+    """token_bytes is tiktoken's decode_single_token_bytes for every id; joined, they are decode_bytes."""
+    ours, theirs = openai
+    assert [ours.token_bytes(number) for number in range(theirs.n_vocab)] == [
+        theirs.decode_single_token_bytes(number) for number in range(theirs.n_vocab)
+    ]
+    part = theirs.encode("𝄞")[:2]
+    assert b"".join(map(ours.token_bytes, part)) == theirs.decode_bytes(part)
+    assert theirs.decode_bytes(part) in (b"\xf0", b"\xf0\x9d", b"\xf0\x9d\x84")
+    for wrong in (-1, theirs.n_vocab):
+        with pytest.raises(VocabularyError, match=f"id {wrong} at position 0: ids go from 0 to "):
+            ours.token_bytes(wrong)
+
+
+def test_streamed_decoding(huggingface: Pair) -> None:
+    """After each id, decode_stream has yielded the text of tokenizers' DecodeStream, or more complete characters."""
+    from tokenizers.decoders import DecodeStream
+
+    ours, theirs = huggingface
+    for text in TEXTS:
+        ids = theirs.encode(text, add_special_tokens=False).ids
+        stream, shown, passed = DecodeStream(skip_special_tokens=False), "", list[int]()
+        yielded = dict[int, str]()
+        for part in ours.decode_stream(number for number in ids if not passed.append(number)):
+            yielded[len(passed)] = yielded.get(len(passed), "") + part
+        for n, number in enumerate(ids, 1):
+            shown += stream.step(theirs, number) or ""
+            assert "".join(part for place, part in yielded.items() if place <= n).startswith(shown)
+        assert "".join(yielded.values()) == shown == text
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=60)
+def test_streamed_text_joins_to_decode(huggingface: Pair, google: Pair, data: st.DataObject) -> None:
+    """The parts join to decode_ids for any ids, incomplete bytes included; no part is empty."""
+    for ours in (huggingface[0], google[0], SUFFIX):
+        ids = data.draw(st.lists(st.integers(0, len(ours.vocabulary) - 1), max_size=12))
+        for skip in (False, True):
+            parts = list(ours.decode_stream(iter(ids), skip_special=skip))
+            assert (
+                "".join(parts)
+                == ours.decode_ids(ids, skip_special=skip)
+                == ours.decode_batch([ids], skip_special=skip)[0]
+            )
+            assert "" not in parts
+
+
+SUFFIX = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "l</w>", "▁"), byte_fallback=True))
+
+
+def test_streamed_text_comes_at_once(huggingface: Pair) -> None:
+    """Each text is yielded before the next id is requested, so that an endless stream is decoded too."""
+    ours, asked = huggingface[0], list[int]()
+
+    def endless() -> Any:
+        while True:
+            asked.append(number := ours.encode_ids("the")[0])
             yield number
 
-    stream = encoder.decode_stream(generated())
-    assert (next(stream), len(read)) == ("a", 1)
-    assert (next(stream), len(read)) == ("再", 4)
+    stream = ours.decode_stream(endless())
+    first = next(stream)
+    assert first == ours.decode_ids(asked)
+    assert len(asked) == 1
 
 
-def test_ends_are_added_as_in_sentencepiece(encoder: Encoder) -> None:
-    """`add_bos` and `add_eos` of encode, for one line and many; `count` is the number of ids without them."""
-    bos, eos = (encoder.vocabulary.ids[token] for token in ("<s>", "</s>"))
-    for add_bos in (False, True):
-        for add_eos in (False, True):
-            rows = [[bos] * add_bos + encoder.encode_ids(line).tolist() + [eos] * add_eos for line in LINES]
-            assert [encoder.encode_ids(line, add_bos=add_bos, add_eos=add_eos).tolist() for line in LINES] == rows
-            batch = encoder.encode_batch(LINES, add_bos=add_bos, add_eos=add_eos)
-            assert [one.tolist() for one in np.split(batch.ids, batch.offsets[1:-1])] == rows
-            assert (batch.ids.dtype, batch.offsets.dtype) == (np.int32, np.int64)
-    assert [encoder.count(line) for line in LINES] == [len(encoder.encode_ids(line)) for line in LINES]
-    assert encoder.encode_batch([], add_bos=True).offsets.tolist() == [0]
+def test_padding_and_truncation(huggingface: Pair) -> None:
+    """Ids and mask are those of tokenizers, on both sides, with bos and eos kept by truncation."""
+    ours, theirs = huggingface
+    for side in ("right", "left"):
+        for most, width in [(None, None), (6, None), (6, 6), (6, 9), (3, 4), (2, 2)]:
+            theirs.no_truncation()
+            if most:
+                theirs.enable_truncation(most)
+            theirs.enable_padding(
+                direction=side, pad_id=ours.vocabulary.id_of("<pad>"), pad_token="<pad>", length=width
+            )
+            expected = theirs.encode_batch(TEXTS)
+            batch = ours.encode_batch(TEXTS, add_bos=True, add_eos=True, truncate=most)
+            padded = ours.pad(batch, pad_to=width, side=side)  # type: ignore[arg-type]
+            assert padded.ids.tolist() == [line.ids for line in expected]
+            assert padded.mask.astype(int).tolist() == [line.attention_mask for line in expected]
+    theirs.no_truncation()
+    theirs.no_padding()
 
 
-def test_special_tokens_are_skipped(encoder: Encoder) -> None:
-    """Roles, control tokens and <|…|> disappear, other user tokens and text that spells a role stay; many as one."""
-    ids = [encoder.encode_ids(line + " <url><|end|>", add_bos=True, add_eos=True) for line in LINES]
-    for row, line in zip(ids, encoder.decode_batch(ids, skip_special=True), strict=True):
-        assert line == encoder.decode_ids(row, skip_special=True)
-        assert "<url>" in line
-        assert "<|end|>" not in line
-    assert encoder.decode_batch(ids) == [encoder.decode_ids(row) for row in ids]
+def test_padding_names_the_longest_line(huggingface: Pair) -> None:
+    """A width below the longest line is an error with this line, its length and both remedies."""
+    ours = huggingface[0]
+    batch = ours.encode_batch(["the", "the newest lower x", ""])
+    message = (
+        rf"line 2, the longest line, has {batch.counts[1]} ids, more than pad_to, 2; pass pad_to={batch.counts[1]} or"
+    )
+    with pytest.raises(ConfigError, match=message):
+        ours.pad(batch, pad_to=2)
+    assert ours.pad([]).ids.shape == (0, 0)
+    assert ours.pad(ours.encode_batch([""])).mask.shape == (1, 0)
+    for truncate, fault in ((1, "truncate is 1; give 2 or more"), (10**20, "give 2,147,483,647 or less")):
+        with pytest.raises(ConfigError, match=fault):
+            ours.encode_batch(["the"], add_bos=True, add_eos=True, truncate=truncate)
 
 
-def test_tokens_are_bytes_as_in_tiktoken(tmp_path: Path) -> None:
-    """`token_bytes` is decode_single_token_bytes; together, the bytes of a line's tokens are its text."""
-    tiktoken = pytest.importorskip("tiktoken")
-    from volt.formats.tiktoken.library import pattern_of
-
-    encoder = made("none", "bytes")
-    volt.write_vocabulary(encoder.vocabulary.closed(order="merges"), tmp_path / "ranks.tiktoken", to="tiktoken")
-    rows = [line.split() for line in (tmp_path / "ranks.tiktoken").read_bytes().splitlines()]
-    ranks = {base64.b64decode(token): int(rank) for token, rank in rows}
-    pattern = pattern_of(encoder.vocabulary.pretokenizer)
-    library = tiktoken.Encoding("ranks", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
-    for line in LINES[:4]:
-        tokens = [encoder.token_bytes(number) for number in encoder.encode_ids(line).tolist()]
-        assert b"".join(tokens) == line.encode()
-        assert tokens == [library.decode_single_token_bytes(number) for number in library.encode_ordinary(line)]
-
-
-def test_ids_are_those_of_sentencepiece() -> None:
-    """With its model and its options add_bos and add_eos."""
-    spm = pytest.importorskip("sentencepiece")
-    written = io.BytesIO()
-    spm.SentencePieceTrainer.train(
-        sentence_iterator=iter(["low lower newest"] * 50), model_writer=written, model_type="bpe", vocab_size=300,
-        byte_fallback=True, minloglevel=2, hard_vocab_limit=False, normalization_rule_name="identity",
-    )  # fmt: skip
-    path = Path(volt.__file__).parent  # only for its name in errors
-    from volt.stream.transforms.spm import processor_of
-
-    library = processor_of(path, written.getvalue())
-    from volt.formats.sentencepiece.charsmap import model_class
-    from volt.formats.sentencepiece.model_file import vocabulary_of
-
-    encoder = Encoder(vocabulary_of(model_class().FromString(written.getvalue())))
-    for line in ("low newest", "größe 👍", ""):
-        ids = encoder.encode_ids(line, add_bos=True, add_eos=True).tolist()
-        assert ids == library.encode(line, add_bos=True, add_eos=True)
-        assert encoder.decode_ids(ids, skip_special=True) == library.decode(ids)
+def test_offsets_and_words(huggingface: Pair) -> None:
+    """Spans cover the characters that tokenizers' offsets cover, and word numbers are equal."""
+    ours, theirs = huggingface
+    spans = ours.encode_spans(TEXTS)
+    expected = theirs.encode_batch(TEXTS, add_special_tokens=False)
+    assert (
+        spans.ids.tolist()
+        == [number for line in expected for number in line.ids]
+        == ours.encode_batch(TEXTS).ids.tolist()
+    )
+    assert spans.words.tolist() == [number for line in expected for number in line.word_ids]
+    assert np.diff(spans.offsets).tolist() == [len(line) for line in expected]
+    pairs = list(zip(spans.starts.tolist(), spans.ends.tolist(), strict=True))
+    assert pairs == [span for line in expected for span in line.offsets]
 
 
-def test_what_cannot_be_is_refused() -> None:
-    """A role that the vocabulary lacks, ids out of range, and values of other types are named."""
-    plain = Encoder(volt.Vocabulary((), ("a",), special=SpecialTokens(bos=None)))
-    with pytest.raises(ConfigError, match="the vocabulary has no bos token; name one"):
-        plain.encode_ids("a", add_bos=True)
-    with pytest.raises(ConfigError, match="the vocabulary has no bos token"):
-        plain.encode_batch(["a"], add_bos=True)
-    with pytest.raises(VocabularyError, match="id 9 at position 1: ids go from 0 to 3"):
-        list(plain.decode_stream([3, 9]))
-    with pytest.raises(VocabularyError, match="id -1 at position 0"):
-        plain.token_bytes(-1)
-    calls: list[Callable[[], object]] = [
-        lambda: plain.encode_ids("a", add_eos=1),  # type: ignore[arg-type]
-        lambda: plain.decode_ids([3], skip_special="yes"),  # type: ignore[arg-type]
-        lambda: plain.token_bytes("a"),  # type: ignore[arg-type]
-        lambda: list(plain.decode_stream(["a"])),  # type: ignore[list-item]
-        lambda: plain.count(b"a"),  # type: ignore[arg-type]
-    ]
-    for call in calls:
-        with pytest.raises(ConfigError):
+def test_offsets_of_one_text(openai: Pair, google: Pair) -> None:
+    """Starts equal tiktoken's offsets, and spans equal sentencepiece's where a piece is not part of a character."""
+    ours, theirs = openai
+    for text in TEXTS:
+        assert [start for _, start, _ in ours.encode_offsets(text)] == theirs.decode_with_offsets(theirs.encode(text))[
+            1
+        ]
+    ours, theirs = google
+    pieces = theirs.encode("the newest lower", return_type="proto").pieces
+    assert ours.encode_offsets("the newest lower") == [(one.piece, one.begin, one.end) for one in pieces]
+
+
+def test_decoding_without_special_tokens(huggingface: Pair, google: Pair) -> None:
+    """skip_special gives tokenizers' text, and sentencepiece's for bos, eos and pad."""
+    ours, theirs = huggingface
+    rows = [line.ids for line in theirs.encode_batch(TEXTS)]
+    batch = ours.encode_batch(TEXTS, add_bos=True, add_eos=True)
+    assert ours.decode_batch(batch, skip_special=True) == theirs.decode_batch(rows, skip_special_tokens=True)
+    assert ours.decode_batch(batch) == theirs.decode_batch(rows, skip_special_tokens=False)
+    assert [ours.decode_ids(row, skip_special=True) for row in rows] == ours.decode_batch(batch, skip_special=True)
+    assert ours.decode_ids(rows[0], skip_special={"<s>"}) == f"{TEXTS[0]}</s>"
+    ours, theirs = google
+    ids = [1, *theirs.encode("the newest"), 2, 3]
+    assert ours.decode_ids(ids, skip_special=True) == theirs.decode(ids) == "the newest"
+
+
+def test_markers_of_chats_are_skipped() -> None:
+    """User tokens that are spelled <|…|> are skipped, as in an export; others are text."""
+    special = volt.SpecialTokens(user=("<url>", END))
+    ours = Encoder(Vocabulary(merges=(), tokens=("a", "a</w>"), special=special))
+    ids = ours.encode_ids(f"a <url> {END}", add_bos=True)
+    assert ours.decode_ids(ids, skip_special=True).split() == ["a", "<url>"]
+    assert ours.decode_ids(ids).split() == ["<s>a", "<url>", END]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_arrays_of_arrow(kind: pa.DataType, huggingface: Pair) -> None:
+    """An array or a chunked array, sliced or not, encodes as the list of its strings."""
+    ours, whole = huggingface[0], pa.array(["cut", *TEXTS], kind)
+    sliced, chunked = whole.slice(1), pa.chunked_array([whole.slice(1, 2), whole.slice(3), whole.slice(0, 0)])
+    expected = ours.encode_batch(TEXTS)
+    for array in (sliced, chunked):
+        encoded = ours.encode_batch(array)
+        assert (encoded.ids.tolist(), encoded.offsets.tolist()) == (expected.ids.tolist(), expected.offsets.tolist())
+    assert len(ours.encode_batch(pa.array([], kind))) == 0
+    assert len(ours.encode_batch(pa.array([""], kind))) == 1
+
+
+def test_damaged_arrays_of_arrow(huggingface: Pair) -> None:
+    """Nulls, other types and strings that are not UTF-8 are errors that name what was found."""
+    ours = huggingface[0]
+    with pytest.raises(ConfigError, match=r"lines\[1\] is null"):
+        ours.encode_batch(pa.array(["a", None]))
+    for wrong in (pa.array([1]), pa.table({"a": ["b"]}), pa.scalar("a")):
+        with pytest.raises(ArgumentError, match="give an array of the type string or large_string"):
+            ours.encode_batch(wrong)
+    for data in (b"a\xffb", b"\xff", b"\xc3"):
+        damaged = pa.Array.from_buffers(
+            pa.string(), 1, [None, pa.py_buffer(np.array([0, len(data)], np.int32)), pa.py_buffer(data)]
+        )
+        with pytest.raises(CorpusError, match="UTF-8"):
+            ours.encode_batch(damaged)
+
+
+def test_missing_roles_and_unknown_special_tokens(openai: Pair, tmp_path: Path) -> None:
+    """A role that the vocabulary lacks, or a token that is not special, is an error with the next step."""
+    ours = openai[0]
+    for call, role in ((lambda: ours.encode_ids("a", add_bos=True), "bos"), (lambda: ours.pad([[1]]), "pad")):
+        with pytest.raises(
+            ConfigError, match=rf"no {role} token; name one: volt.read_vocabulary\(path, {role}=TOKEN\)"
+        ):
             call()
+    with pytest.raises(ConfigError, match="allowed_special: 'the' is not a special token of the vocabulary"):
+        ours.encode_ids("a", allowed_special={"the"})
+    with pytest.raises(ArgumentError, match='give "all", or a set of tokens'):
+        ours.encode_ids("a", allowed_special=END)
+    words = Encoder(Vocabulary(merges=(), tokens=("a", "a</w>")))
+    with pytest.raises(ConfigError, match=r"needs the token '</w>', which the vocabulary lacks"):
+        words.encode_ids("a</s>", allowed_special={"</s>"})
+
+
+@given(any_text)
+@settings(deadline=None, max_examples=40)
+def test_allowed_tokens_keep_every_other_id(huggingface: Pair, openai: Pair, text: str) -> None:
+    """Text without special tokens has equal ids whichever are allowed, and all ids decode with the one encoder."""
+    for ours in (huggingface[0], openai[0]):
+        plain = ours.encode_ids(text)
+        assert ours.encode_ids(text, allowed_special="all").tolist() == plain.tolist()
+        assert ours.encode_ids(text, allowed_special=()).tolist() == plain.tolist()
+        token = ours.vocabulary.special.all[0]
+        marked = ours.encode_ids(text + token + text, allowed_special={token})
+        assert ours.decode_ids(marked) == text + token + text
+
+
+def test_the_table_names_calls_that_exist() -> None:
+    """Each row of the page has a call in every column, or a dash; its names are methods of the class in the column."""
+    page = (ROOT / "docs/pages/reference/peers.md").read_text(encoding="utf-8")
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")
+    ]
+    classes = (Encoder, tokenizers.Tokenizer, tiktoken.Encoding, sentencepiece.SentencePieceProcessor)
+    assert len(rows) > 20
+    for _, *cells in rows[2:]:
+        assert len(cells) == len(classes)
+        for cell, kind in zip(cells, classes, strict=True):
+            call = re.fullmatch(r"–|`(?:len\(|b\"\"\.join\(map\()?(?:encoder\.)?(\w+).*`", cell)
+            assert call, cell
+            name = call[1]
+            assert name is None or hasattr(kind, name) or name in ("vocabulary", "decoders"), (kind, name)

@@ -9,6 +9,8 @@ from volt.lazy import lazy
 if TYPE_CHECKING:
     from volt.encode.batch_encoder import Encoded as Encoded
     from volt.encode.encoder import Encoder as Encoder
+    from volt.encode.frames import PaddedIds as PaddedIds
+    from volt.encode.offsets import Spans as Spans
     from volt.encode.reachable import Reach as Reach
     from volt.encode.reachable import reach as reach
 
@@ -17,6 +19,8 @@ __getattr__, __dir__, __all__ = lazy(
     {
         "batch_encoder": ("Encoded",),
         "encoder": ("Encoder",),
+        "frames": ("PaddedIds",),
+        "offsets": ("Spans",),
         "reachable": ("Reach", "reach"),
     },
 )

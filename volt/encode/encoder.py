@@ -160,8 +160,6 @@ class Encoder:
         truncate: the maximum number of ids of a line, bos and eos included; the last ids of the text are removed
         """
         frame = Frame.of_roles(self.vocabulary, bos=add_bos, eos=add_eos)
-        if truncate is not None:
-            frame.room(truncate)
         text, separator = joined_lines(inputs.checked_lines(lines))
         encoder = self._finding(allowed_special, disallowed_special, text, separator)
         encoded = encoder._ids_of_text(text, separator, None, Dropout.of(dropout, seed), n_threads)
@@ -387,7 +385,7 @@ class Encoder:
 
     def _finding(self, allowed: Special | None, disallowed: Special, text: bytes, separator: int) -> Encoder:
         """Return the encoder that finds the allowed tokens in text, after a search for those that are not allowed."""
-        if allowed is None and not disallowed:
+        if allowed is None and isinstance(disallowed, tuple) and not disallowed:
             return self
         tokens = found_tokens(self.vocabulary, allowed, disallowed, text, separator)
         if tokens == frozenset(self.vocabulary.special.user):

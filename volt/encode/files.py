@@ -15,6 +15,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import takewhile, tee
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, get_args
@@ -23,9 +24,10 @@ import numpy as np
 
 from volt import arguments
 from volt.arguments import MAX_LINE, checked_max_line
-from volt.encode.batch_encoder import Dropout, EncodedPart
+from volt.encode.batch_encoder import Dropout, EncodedPart, expanded
 from volt.encode.chunks import Chunk, checked_threads, file_chunks
 from volt.encode.encoder import Encoder
+from volt.encode.frames import Frame, PaddedIds, role_id
 from volt.encode.rendering import checked_separator
 from volt.errors import ConfigError, OutputError
 from volt.files.atomic import append, check_distinct, follow, identity, make_folder, retire, write_atomic
@@ -39,6 +41,7 @@ Progress = Callable[[int], object]
 Write = Callable[[Encoder, Mapping[str, Path], "EncodeJob", Progress], Iterator[tuple[str, int]]]
 _MANIFEST, _MOST_UNSAVED = ".volt-encoded.json", 1 / 8
 _ARRAYS = ("npy", "bin")
+_SHAPING = ("bos", "eos", "truncate", "pad_to")  # a manifest names only those in use
 _COMPRESSED = (".gz", ".bz2", ".zst", ".xz")
 
 
@@ -48,6 +51,7 @@ class EncodeJob:
 
     form: pieces, ids, npy or bin
     separator, dropout, seed, errors, n_threads, max_line: see `Encoder.encode_text` and `Encoder.encode_file`
+    bos, eos, truncate, pad_to: see `Encoder.encode_batch` and `Encoder.pad`; not for pieces
     """
 
     form: Output = "pieces"
@@ -57,11 +61,17 @@ class EncodeJob:
     errors: Errors = "strict"
     n_threads: int | None = None
     max_line: int | None = MAX_LINE
+    bos: bool = False
+    eos: bool = False
+    truncate: int | None = None
+    pad_to: int | None = None
 
     def __post_init__(self) -> None:
         arguments.choice(self.form, "output", get_args(Output))
         if checked_separator(self.separator) and self.form != "pieces":
             raise ConfigError("a separator works only with pieces; remove it")
+        if self.shapes_lines and self.form == "pieces":
+            raise ConfigError("bos, eos, truncate and pad_to work only with ids; choose the form ids, npy or bin")
         checked_threads(self.n_threads)
         Dropout.of(self.dropout, self.seed)
         checked_max_line(self.max_line)
@@ -69,6 +79,11 @@ class EncodeJob:
     @property
     def is_text(self) -> bool:
         return self.form not in _ARRAYS
+
+    @property
+    def shapes_lines(self) -> bool:
+        """Return whether lines get special tokens, or are cut or padded."""
+        return self.bos or self.eos or self.truncate is not None or self.pad_to is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +223,10 @@ def encoded_parts(
 
     chunks, copies = tee(file_after_file())
     options: dict[str, Any] = {"dropout": job.dropout, "seed": job.seed, "n_threads": job.n_threads}
-    if job.is_text:
+    if job.shapes_lines:
+        chunks, again = tee(chunks)
+        parts = _shaped(encoder, again, encoder.encode_parts(chunks, **options), job)
+    elif job.is_text:
         parts = encoder.text_parts(chunks, form=job.form, separator=job.separator, **options)  # type: ignore[arg-type]
     else:
         parts = encoder.encode_parts(chunks, **options)
@@ -218,6 +236,26 @@ def encoded_parts(
         done += len(chunk.text)
         if progress:
             progress(done)
+
+
+def _shaped(
+    encoder: Encoder, chunks: Iterable[Chunk], parts: Iterable[EncodedPart], job: EncodeJob
+) -> Iterator[EncodedPart]:
+    """Put bos and eos around lines of ids, cut and pad them, and write them as text if the job says so."""
+    frame = Frame.of_roles(encoder.vocabulary, bos=job.bos, eos=job.eos)
+    pad = None if job.pad_to is None else role_id(encoder.vocabulary, "pad")
+    texts = [f"{number} ".encode() for number in range(len(encoder.vocabulary))] if job.is_text else []
+    starts, values = np.cumsum([0, *map(len, texts)]), np.frombuffer(b"".join(texts), np.uint8)
+    for part, chunk in zip(parts, chunks, strict=False):  # the copy of a chunk is read after the chunk is encoded
+        ids, ends = frame.fit(part.values, part.ends, truncate=job.truncate)
+        if pad is not None and len(ends):
+            rows = PaddedIds.of(ids, ends, pad=pad, pad_to=job.pad_to, place=partial(_place, chunk)).ids
+            ids, ends = rows.ravel(), np.arange(1, len(rows) + 1) * rows.shape[1]
+        yield expanded(ids, ends, starts, values) if job.is_text else EncodedPart(ids, ends)
+
+
+def _place(chunk: Chunk, line: int) -> str:
+    return chunk.block.place(line)
 
 
 def of_one_file(parts: Iterator[tuple[Chunk, EncodedPart]]) -> Iterator[tuple[Chunk, EncodedPart]]:
@@ -282,7 +320,8 @@ def outputs_of(paths: Iterable[str], folder: Path, ending: str) -> dict[str, Pat
 def _origin(encoder: Encoder, path: str, job: EncodeJob) -> dict[str, Any]:
     if (mark := mark_of(path)) is None:
         return {}
-    requested = {name: value for name, value in asdict(job).items() if name not in ("n_threads", "max_line")}
+    options = ((name, value) for name, value in asdict(job).items() if name not in ("n_threads", "max_line"))
+    requested = {name: value for name, value in options if value or name not in _SHAPING}
     return {
         "source": bare(path) if url_of(path) else os.path.abspath(path), "bytes": mark[0], "modified": mark[1],
         "vocabulary": encoder.vocabulary.fingerprint, **requested,

@@ -10,6 +10,7 @@ array([[5, 6],
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -84,7 +85,7 @@ class Frame:
     def room(self, truncate: int) -> int:
         """Return the number of ids of text in a line of `truncate` ids. Raises ConfigError if there is no room."""
         n_own = len(self.front) + len(self.back)
-        return arguments.whole(truncate, "truncate", low=max(1, n_own)) - n_own
+        return arguments.whole(truncate, "truncate", low=max(1, n_own), high=_MOST) - n_own
 
 
 def role_id(vocabulary: Vocabulary, role: Role) -> int:
@@ -106,13 +107,10 @@ class PaddedIds:
     ids: NDArray[np.int32]
     mask: NDArray[np.bool_]
 
-    def __repr__(self) -> str:
-        return f"<PaddedIds: {counted(len(self.ids), 'line')} of {counted(self.ids.shape[1], 'id')}>"
-
     @classmethod
     def of(
         cls, ids: NDArray[np.int32], ends: Longs, *, pad: int, pad_to: int | None = None, side: Side = "right",
-        first: int = 0,
+        place: Callable[[int], str] | None = None,
     ) -> PaddedIds:  # fmt: skip
         """Pad lines.
 
@@ -120,18 +118,18 @@ class PaddedIds:
         pad: the id to pad with
         pad_to: the length; by default, the length of the longest line
         side: where padding goes: "right" or "left"
-        first: the number of the first line, for errors
+        place: maps a line's index to the line's name in errors; by default "line N"
 
         Raises ConfigError if a line is longer than `pad_to`.
         """
         sizes = np.diff(ends, prepend=0)[:, None]
         longest = int(sizes.max(initial=0))
-        length = longest if pad_to is None else arguments.whole(pad_to, "pad_to", low=1)
+        length = longest if pad_to is None else arguments.whole(pad_to, "pad_to", low=1, high=_MOST)
         if longest > length:
-            place = f"line {first + int(sizes.argmax()) + 1}, the longest, has {counted(longest, 'id')}"
-            raise ConfigError(
-                f"{place}, more than pad_to, {length}; pass", hint={"pad_to": longest, "truncate": length}
-            )
+            index = int(sizes.argmax())
+            line = place(index) if place else f"line {index + 1}"
+            fault = f"{line}, the longest line, has {counted(longest, 'id')}, more than pad_to, {length}"
+            raise ConfigError(f"{fault}; pass", hint={"pad_to": longest, "truncate": length})
         columns = np.arange(length)
         is_left = arguments.choice(side, "side", get_args(Side)) == "left"
         mask = columns >= length - sizes if is_left else columns < sizes

@@ -47,16 +47,13 @@ def checked_line(line: str, call: str) -> str:
 
 def checked_lines(lines: Any) -> Sequence[str]:
     """Return lines as a list, or an array of Arrow as it is."""
-    return (
-        lines
-        if is_arrow(lines)
-        else arguments.several(lines, "lines", one="did you mean encode(line) or encode_batch([line])?")
-    )
+    one = "did you mean encode(line) or encode_batch([line])?"
+    return lines if is_arrow(lines) else arguments.several(lines, "lines", one=one)
 
 
 def streamed_ids(ids: Iterable[int]) -> Iterator[int]:
     """Check each id when it is requested: the iterable may be endless."""
-    if isinstance(ids, Encoded | str | bytes) or not hasattr(ids, "__iter__"):
+    if isinstance(ids, Encoded | str | bytes) or getattr(ids, "ndim", hasattr(ids, "__iter__")) == 0:
         raise arguments.refusal(ids, "ids", "give the ids of one line")
     return (arguments.whole(number, f"ids[{place}]") for place, number in enumerate(ids))
 

@@ -15,7 +15,6 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.display import counted
 from volt.encode.pretokens import own_characters
 from volt.fork_guard import about_to_use_polars
 from volt.text.atoms import SPACE, SUFFIX
@@ -134,9 +133,6 @@ class Spans:
     ends: NDArray[np.int64]
     words: NDArray[np.int64]
     offsets: NDArray[np.int64]
-
-    def __repr__(self) -> str:
-        return f"<Spans: {counted(len(self.ids), 'id')} of {counted(len(self.offsets) - 1, 'line')}>"
 
     @classmethod
     def of(cls, vocabulary: Vocabulary, lines: Sequence[str], *, encode_words: EncodeWords) -> Spans:

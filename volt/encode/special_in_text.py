@@ -33,7 +33,8 @@ def named_tokens(vocabulary: Vocabulary, special: Special, name: str) -> frozens
     every = vocabulary.special.all
     if isinstance(special, str) and special == "all":
         return frozenset(every)
-    tokens = arguments.texts(special, name, one=f'give "all", or a set of tokens, such as {name}={{token}}')
+    remedy = f'give "all", or a set of tokens, such as {name}={{token}}'
+    tokens = arguments.texts(arguments.several(special, name, one=remedy, remedy=remedy), name)
     if unknown := next((token for token in tokens if token not in every), None):
         choices = ", ".join(map(quoted, every[:8])) + ", …" * (len(every) > 8)
         raise ConfigError(f"{name}: {quoted(unknown)} is not a special token of the vocabulary; choose from {choices}")
