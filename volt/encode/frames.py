@@ -102,6 +102,9 @@ class PaddedIds:
 
     ids: (n_lines, length) int32
     mask: (n_lines, length) bool, True for ids of the line, False for padding; also known as the attention mask
+
+    >>> PaddedIds.of(np.array([5, 6, 7], np.int32), np.array([2, 3]), pad=0, pad_to=3).ids.tolist()
+    [[5, 6, 0], [7, 0, 0]]
     """
 
     ids: NDArray[np.int32]
@@ -114,7 +117,8 @@ class PaddedIds:
     ) -> PaddedIds:  # fmt: skip
         """Pad lines.
 
-        ids: (n,) int32;  ends: (n_lines,) int64, where each line ends
+        ids: (n,) int32
+        ends: (n_lines,) int64, where each line ends
         pad: the id to pad with
         pad_to: the length; by default, the length of the longest line
         side: where padding goes: "right" or "left"

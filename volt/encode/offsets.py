@@ -126,6 +126,11 @@ class Spans:
     starts, ends: (n_ids,) int64, the span of each id in its line, in characters
     words: (n_ids,) int64, the number of the pre-token in its line
     offsets: (n_lines + 1,) int64; line i has ids[offsets[i]:offsets[i + 1]]
+
+    >>> from volt.encode.encoder import Encoder
+    >>> spans = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>"))).encode_spans(["low lo"])
+    >>> spans.ids.tolist(), spans.starts.tolist(), spans.ends.tolist(), spans.words.tolist()
+    ([6, 7, 4, 0], [0, 2, 4, 5], [2, 3, 5, 6], [0, 0, 1, 1])
     """
 
     ids: NDArray[np.int32]
@@ -136,7 +141,12 @@ class Spans:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary, lines: Sequence[str], *, encode_words: EncodeWords) -> Spans:
-        """Encode lines with spans. An unknown piece gets the id of `unk`; without `unk`, it is left out."""
+        """Encode lines with spans. An unknown piece gets the id of `unk`; without `unk`, it is left out.
+
+        vocabulary: the vocabulary
+        lines: texts
+        encode_words: returns the pieces of each pre-token
+        """
         numbers, unk, rows, offsets = vocabulary.ids, vocabulary.unk_id, list[tuple[int, int, int, int]](), [0]
         for line in lines:
             for piece, start, end, word in encode_offsets(vocabulary, line, encode_words=encode_words):
