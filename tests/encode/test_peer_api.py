@@ -1,4 +1,4 @@
-"""What scripts call on tokenizers, tiktoken and sentencepiece: each row of docs/pages/reference/peers.md, as a law.
+"""Compare the calls in docs/pages/reference/peers.md with tokenizers, tiktoken and sentencepiece.
 
 Each library learns or reads a small model, and VOLT reads the model's file: ids and texts must be equal.
 """

@@ -67,7 +67,7 @@ def test_hugging_face_is_exact_or_refuses(marker, cut):
 
 @pytest.mark.parametrize(("marker", "cut"), list(product(("suffix", "prefix", "none"), CUTS)))
 def test_pruned_vocabularies_are_refused_or_closed(marker, cut):
-    """What has to be split back is refused by tiktoken, and exported closed to Hugging Face."""
+    """tiktoken refuses a pruned vocabulary; an export to Hugging Face closes it."""
     full = vocabulary(marker, cut)
     inner = {part for pair in full.merges for part in pair} & set(map("".join, full.merges))
     pruned = replace(full, tokens=tuple(token for token in full.tokens if token != min(inner)))

@@ -230,7 +230,9 @@ def test_a_speed_is_measured_before_long_trainings(corpus: Path, monkeypatch: py
     result = tiny(corpus)
     assert (result.requested, result.characters) == (6_000, 3_000)
     assert "allows each training to read 3,000 of 6,000 characters" in result.warnings[0]
-    assert result.best_for_request <= result.best
+    expected = result.best * LENGTH.size(result.n_characters) / Training(read=3_000).size(result.n_characters)
+    assert result.best_for_request == min(max(round(expected), result.sizes.values[0]), result.best)
+    assert f"to {result.best_for_request:,} tokens for 6,000" in result.warnings[0]
     path = corpus.with_suffix(".trial") / "trial.jsonl"
     rows = [json.loads(line) for line in path.read_bytes().splitlines()]
     assert [row["characters"] for row in rows] == [2_000] + [3_000] * (len(rows) - 1)

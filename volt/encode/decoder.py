@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.encode.inputs import out_of_range
 from volt.encode.special_in_text import named_tokens
 from volt.errors import CorpusError, VocabularyError
 from volt.files.text_checks import is_utf8
@@ -160,7 +161,7 @@ class Decoder:
         # as unsigned numbers, ids below 0 are large
         if len(ids) and not (ids.dtype == np.int32 and ids.view(np.uint32).max() < self._n_pieces):
             for place in np.flatnonzero((ids < 0) | (ids >= self._n_pieces)).tolist():
-                raise self._out_of_range(ids[place], place)
+                raise out_of_range(ids[place], place, self._n_pieces)
         offsets = np.require(offsets if len(offsets) else [0], np.int64, ("C", "A", "W"))
         if offsets[0] < 0 or offsets[-1] > len(ids) or (offsets[:-1] > offsets[1:]).any():
             raise VocabularyError(f"offsets must not decrease, or lie outside 0 to {len(ids)}, the number of ids")
@@ -173,11 +174,8 @@ class Decoder:
         word = re.split(rb"\r?\n| ", text[start:], maxsplit=1)[0].decode(errors="replace")
         where = place(text.count(b"\n", 0, fault))
         if word.isascii() and word.isdecimal():
-            return self._out_of_range(word, len(text[line:start].split()), where=f"{where}: ")
+            return out_of_range(word, len(text[line:start].split()), self._n_pieces, where=f"{where}: ")
         return CorpusError(f"{where}: {word!r} is not an id; ids are whole numbers with spaces between them")
-
-    def _out_of_range(self, number: object, place: int, *, where: str = "") -> VocabularyError:
-        return VocabularyError(f"{where}id {number} at position {place}: ids go from 0 to {self._n_pieces - 1}")
 
 
 def _shows_spaces(vocabulary: Vocabulary) -> bool:

@@ -61,8 +61,12 @@ def streamed_ids(ids: Iterable[int]) -> Iterator[int]:
 def checked_ids(numbers: Iterable[int], n_ids: int) -> Iterator[int]:
     for place, number in enumerate(numbers):
         if not 0 <= number < n_ids:
-            raise VocabularyError(f"id {number} at position {place}: ids go from 0 to {n_ids - 1}")
+            raise out_of_range(number, place, n_ids)
         yield number
+
+
+def out_of_range(number: object, place: int, n_ids: int, *, where: str = "") -> VocabularyError:
+    return VocabularyError(f"{where}id {number} at position {place}: ids go from 0 to {n_ids - 1}")
 
 
 def checked_utf8(text: bytes, call: str) -> bytes:

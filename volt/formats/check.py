@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from operator import eq
 from pathlib import Path
 
@@ -135,7 +135,11 @@ def encoded(encoder: Encoder, lines: Sequence[str], added: Sequence[str]) -> lis
     parts = [list(filter(None, cut.split(line))) or [""] for line in lines]
     pieces = iter(encoder.encode_lines(list(chain.from_iterable(parts))))
     return [
-        [piece for part, others in zip(line, pieces) for piece in ([part] if part in added else others)]  # noqa: B905
+        [
+            piece
+            for part, others in zip(line, islice(pieces, len(line)), strict=True)
+            for piece in ([part] if part in added else others)
+        ]
         for line in parts
     ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from volt.choose.rules import TRAINED
+from volt.choose.training_law import Training
 from volt.display import Grid, LabelledText, counted, html_curve, html_note, html_page, html_table
 from volt.trial.results import Curve, Row, score
 from volt.trial.schedule import Sizes
@@ -69,9 +70,9 @@ class TrialResult:
 
     @property
     def best_for_request(self) -> int:
-        """The best size, or if trainings read less than was requested, the size that the rule `trained` expects."""
-        expected = round(self.best * math.sqrt(self.characters / self.requested))
-        return min(max(expected, self.sizes.values[0]), self.best)
+        """The best size; if trainings read less than was requested, changed as the pick of `trained` changes."""
+        before, after = (Training(read=read).size(self.n_characters) for read in (self.characters, self.requested))
+        return min(max(round(self.best * after / max(before, 1)), self.sizes.values[0]), self.best)
 
     @property
     def losses(self) -> dict[str, float]:
@@ -95,8 +96,8 @@ class TrialResult:
         if self.characters < self.requested:
             result.append(
                 f"the time allows each training to read {amount(self.characters)} of {amount(self.requested)} "
-                "characters; the best size falls as a training gets longer, about as 1 over the square root of its "
-                f"length: {self.best_for_request:,} tokens for {amount(self.requested)}. Give more time to check it"
+                f"characters; the best size falls as a training gets longer, by the rule {TRAINED} to "
+                f"{self.best_for_request:,} tokens for {amount(self.requested)}. Give more time to check it"
             )
         if self.characters < ENOUGH:
             result.append(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -29,9 +28,6 @@ from volt.text.atoms import PREFIX
 from volt.text.normalizer import Normalizer
 
 NBest = Annotated[int, partial(whole_between, low=-1, high=512)]
-
-
-EncodeColumn = Callable[[Column, Draws], Column]
 _ASCII = bytes(range(128)).decode()
 _NORMALIZATIONS = ("identity", "nfkc", "nmt_nfkc", "nfkc_cf", "nmt_nfkc_cf")
 _JAMO = frozenset(map(chr, range(0x1100, 0x1200)))  # Korean letters, which form syllables
@@ -124,7 +120,7 @@ class SpmEncode(FileTransform):
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         model = files.load(self.model, read_model)
         encode = partial(self._sampled, model.sampler) if self.sampled else partial(self._encoded, model)
-        return partial(_each_field, encode, self.fields), model.fingerprints
+        return partial(each_field, function=encode, fields=self.fields), model.fingerprints
 
     def deterministic(self) -> SpmEncode:
         return replace(self, alpha=None)
@@ -179,10 +175,6 @@ class SpmDecode(FileTransform, LineTransform):
             return Column.of(processor.decode(list(map(row_of, column.strings())), num_threads=1))
 
         return decoded(batch, rng, whole, lambda value: str(processor.decode(row_of(value))), fields=self.fields)
-
-
-def _each_field(encode: EncodeColumn, fields: Fields | None, batch: Batch, rng: LineRng) -> Batch:
-    return each_field(batch, rng, encode, fields=fields)
 
 
 def read_model(path: Path) -> SentencePieceModel:
