@@ -1,4 +1,4 @@
-"""Private characters of a text, U+10F000 to U+10FFFD, are text, though user tokens hide behind such."""
+"""Private characters of a text, U+10C000 to U+10FFFD, are text, though user tokens hide behind such."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, SpecialTokens
 from volt.vocabulary import Vocabulary
 
 USER = ("<url>", "<ur", "12é")
+N_HIDDEN = LAST_HIDDEN - FIRST_HIDDEN + 1
 OWN = (chr(FIRST_HIDDEN), chr(FIRST_HIDDEN + 1), chr(FIRST_HIDDEN + 7), chr(LAST_HIDDEN - 1), chr(LAST_HIDDEN))
 OTHERS = "\U00100000\U0010efff\U000f0000\ue000"  # some of them stand in
 DECLARED = (
@@ -171,7 +172,7 @@ def test_counting_is_as_without_user_tokens(name, tmp_path):
 
 
 def test_a_text_of_all_characters_is_encoded():
-    """However many private characters lines hold; one that holds them all lacks stand-ins, and has U+FFFD for 4,094."""
+    """However many private characters lines hold; one that holds them all lacks stand-ins, and has U+FFFD for the rest."""
     which = next(
         n for n, one in enumerate(VOCABULARIES) if one.pretokenizer.name == "bytes+split: ?\\p{L}+|\\p{N}{1,3}"
     )
@@ -179,4 +180,4 @@ def test_a_text_of_all_characters_is_encoded():
     lines = ["".join(map(chr, codes[start : start + 500])) for start in range(0, len(codes), 5_000)]
     assert encoder_with(which).encode_lines(lines) == twin_of(which).encode_lines(lines)
     pieces = encoder_with(which).encode("".join(map(chr, codes)))
-    assert to_bytes("".join(pieces)).decode() == "".join(map(chr, codes[:-4094])) + "\ufffd" * 4094
+    assert to_bytes("".join(pieces)).decode() == "".join(map(chr, codes[:-N_HIDDEN])) + "\ufffd" * N_HIDDEN

@@ -325,7 +325,7 @@ def damaged(change) -> bytes:
         (lambda model: model.pieces.add(piece="l", score=-9, type=1), "piece 9, 'l', repeats piece 4"),
         (lambda model: model.pieces.add(piece="x", score=float("nan")), "piece 9 is empty or has no score"),
         (lambda model: model.pieces.add(piece="", score=0), "piece 9 is empty"),
-        (lambda model: model.pieces.add(piece="a b", score=0, type=4), "special token 'a b'"),
+        (lambda model: model.pieces.add(piece="a\x01b", score=0, type=4), "special token 'a\\\\x01b'"),
         (lambda model: model.pieces.add(piece="▁b", score=0, type=4), "piece 9: user token"),
         (lambda model: model.ClearField("trainer_spec"), "damaged"),
         (lambda model: model.pieces[0].ClearField("type"), "damaged"),

@@ -42,7 +42,7 @@ def test_bytes_and_characters_are_inverse(data):
 
 
 @given(texts)
-@example("▁ a▁  b\U0010effe")
+@example("▁ a▁  b\U0010bffe")
 @example("\U0010ffff\U0010ffff?▁! \U0010ffff!  ▁?")
 @example("don't  \n\n 42 \u2028x")
 @MANY

@@ -111,7 +111,7 @@ def test_words_whose_ends_are_marked_get_a_lone_end() -> None:
         ({"special": {"<n>": 1 << 40}}, "the id of '<n>' is 1099511627776; give 2,097,151 or less"),
         ({"special": {"<n>": -1}}, "the id of '<n>' is -1; give 0 or more"),
         ({"eos": {"<n>": 9, "<m>": 10}}, "eos names 2 tokens; give a token, or a dict of one token with its id"),
-        ({"special": ["a b"]}, "special token 'a b' is empty, or contains white space"),
+        ({"eos": "a b"}, "special token 'a b' is empty, or contains white space"),
     ],
 )
 def test_what_cannot_be_is_refused(given: dict[str, object], message: str) -> None:

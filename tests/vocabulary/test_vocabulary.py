@@ -247,7 +247,7 @@ def test_a_bad_line_is_named(saved, old, new, found):
         ("special", {"unk": None, "bos": "<s>", "eos": "</s>", "pad": "<pad>", "user": []}),
         ("special", {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>", "user": [7]}),
         ("special", {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>", "user": [["a"]]}),
-        ("special", {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>", "user": ["a b"]}),
+        ("special", {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>", "user": ["a\0b"]}),
     ],
 )
 def test_a_bad_setting_is_named(saved, name, value):

@@ -197,7 +197,8 @@ class ShardCounter:
     @property
     def _cuts_first(self) -> bool:
         """Return whether texts may be split at ASCII white space first, which is faster and gives equal words."""
-        return self.pretokenizer.name == "whitespace" and not self.fields and not self.word_counts
+        is_spaced = bool(self.special and self.special.spaced)
+        return self.pretokenizer.name == "whitespace" and not (self.fields or self.word_counts or is_spaced)
 
     @property
     def _unit_cutter(self) -> UnitCutter | None:

@@ -20,7 +20,7 @@ from volt.files.loop_memory import PaddedMemory, aligned, longer
 from volt.text.atoms import SPACE
 from volt.text.patterns.published import GPT2
 from volt.text.patterns.splitter import Split, Splitter, WordCutter
-from volt.text.pretokenizer import IF_ABSENT, PreTokenizer
+from volt.text.pretokenizer import PreTokenizer
 from volt.text.white_space import SPLIT_SPACE, ascii_bytes, bits_of
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class UnitCutter:
             return None
         breaks = parting.breaks & ~parting.clinging
         ends = Ends(_NEWLINE, True, breaks, keeps_breaks=True, marks_first=pretokenizer.dummy_prefix)
-        return UnitCutter(ends, cutter, spares_space=pretokenizer.name.endswith(IF_ABSENT))
+        return UnitCutter(ends, cutter, spares_space=pretokenizer.if_absent)
 
     def normal(self, data: bytes) -> bytes:
         return data.replace(_SPACE, b" ") if self.cutter.reads_marks else data

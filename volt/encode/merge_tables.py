@@ -211,7 +211,11 @@ class MergeTables:
         own = symbols[marks + 1]
         symbols[hidden] = -1 - codes[hidden]
         symbols[marks + 1] = np.where(own < 0, own - _BEYOND, own)
-        return np.delete(symbols, marks), ends - np.searchsorted(marks, ends)
+        dropped = marks
+        if self.vocabulary.marker == "prefix" and self.vocabulary.pretokenizer.isolates_users:
+            hidden[[*marks, *(marks + 1)]] = False
+            dropped = np.union1d(marks, np.flatnonzero(hidden) - 1)  # the "▁" before each user token
+        return np.delete(symbols, dropped), ends - np.searchsorted(dropped, ends)
 
     def encode_atoms(
         self, atoms: Ints, ends: Longs, *, dropout: float = 0.0, state: int = NO_STATE

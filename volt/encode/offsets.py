@@ -8,9 +8,10 @@ Each step maps spans back to the previous form.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,18 +62,22 @@ def pretoken_spans(pretokenizer: PreTokenizer, text: str, *, hidden: bool = True
     """
     words = pretokenizer.split(text, hidden=hidden)
     is_regex = pretokenizer.name.startswith("regex:")
-    spans = _match_spans(pretokenizer, text) if is_regex else _word_spans(pretokenizer, text, words)
+    spans = _match_spans(pretokenizer, text) if is_regex else _word_spans(pretokenizer, text, words, hidden=hidden)
     return [(word, *span) for word, span in zip(words, spans, strict=True)]
 
 
-def _word_spans(pretokenizer: PreTokenizer, text: str, words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    dummy = pretokenizer.dummy_of(text)
-    end, source = 0, (dummy + text).replace(SPACE, " ") if pretokenizer.keeps_spaces else text
+def _word_spans(
+    pretokenizer: PreTokenizer, text: str, words: Sequence[str], *, hidden: bool
+) -> Iterator[tuple[int, int]]:
+    places = pretokenizer.dummy_places(text, hidden=hidden)
+    source = SPACE.join(text[start:end] for start, end in pairwise([0, *places, len(text)])) if places else text
+    source, end = source.replace(SPACE, " ") if pretokenizer.keeps_spaces else source, 0
+    dummies = [place + number for number, place in enumerate(places)]  # where they are in `source`
     for word in words:
         plain = to_bytes(word).decode() if pretokenizer.is_bytes else word
         start = source.index(plain.replace(SPACE, " ") if pretokenizer.keeps_spaces else plain, end)
         end = start + len(plain)
-        yield max(0, start - len(dummy)), end - len(dummy)
+        yield start - bisect_left(dummies, start), end - bisect_left(dummies, end)
 
 
 def _match_spans(pretokenizer: PreTokenizer, text: str) -> Iterator[tuple[int, int]]:

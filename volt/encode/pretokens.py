@@ -6,8 +6,9 @@ A unit is the text between two breaks; breaks are spaces, or all white space. Ea
     units       "the", "lowest"
     pre-tokens  one or more for each unit
 
-If the pattern or normaliser may look beyond a unit, each pre-token is a unit instead. A unit is irregular if its
-pre-tokens may depend on neighbouring text, for example if it ends with a no-break space; its line is then split whole.
+If the pattern or normaliser may look beyond a unit, or a user token contains white space, each pre-token is a unit
+instead. A unit is irregular if its pre-tokens may depend on neighbouring text, for example if it ends with a no-break
+space; its line is then split whole.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from volt.text.atoms import SPACE
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.normalizer import check_text
 from volt.text.pretokenizer import PreTokenizer
-from volt.text.special_tokens import Placeholders, stand_ins
+from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, Placeholders, stand_ins
 from volt.text.white_space import SPLIT_SPACE, WHITE_SPACE, ascii_bytes, bits_of, ranges
 from volt.vocabulary import Vocabulary
 
@@ -127,6 +128,8 @@ class UnitRule:
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> UnitRule:
         pretokenizer = vocabulary.pretokenizer
+        if vocabulary.special.spaced:
+            return cls(bits_of(b" "), words=True)
         if parting := parting_of_units(vocabulary):
             return cls(parting.breaks, parting.clinging, keeps_breaks=True)
         if pretokenizer.name == "whitespace":
@@ -140,12 +143,14 @@ class UnitRule:
 
 
 def parting_of_units(vocabulary: Vocabulary) -> SplitPoints | None:
-    """Return the split points of the pre-tokenizer's own pattern, if any."""
-    cutter = vocabulary.pretokenizer.cutter if vocabulary.pretokenizer.has_own_pattern else None
-    if cutter is None or vocabulary.normalizer.name != "none" or (cutter.matches_only and vocabulary.special.user):
+    """Return the split points of the pre-tokenizer's own pattern; None if it has none, or pre-tokens are units."""
+    special, cutter = vocabulary.special, vocabulary.pretokenizer.cutter
+    if cutter is None or not vocabulary.pretokenizer.has_own_pattern or vocabulary.normalizer.name != "none":
+        return None
+    if special.spaced or (cutter.matches_only and special.user):
         return None
     parting = cutter.parting
-    return parting.with_ends_inside() if parting and vocabulary.special.user else parting
+    return parting.with_ends_inside() if parting and special.user else parting
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +219,7 @@ def _words(vocabulary: Vocabulary, rule: UnitRule) -> pl.Expr:
 
 
 def _irregular(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
-    """Check whether a unit is irregular: it ends with a space that is not a break, or contains "▁"."""
+    """Check whether a unit is irregular: it ends with a space that is not a break or a user token, or contains "▁"."""
     import polars as pl
 
     unit, normal = pl.col("unit"), pl.col("normal")
@@ -225,8 +230,10 @@ def _irregular(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
         return ends_inside
     if pretokenizer.name in ("gpt2", "unicode") or pretokenizer.has_own_pattern:
         return ends_inside | normal.str.contains(SPACE, literal=True)
-    if pretokenizer.name.startswith("metaspace-runs"):
-        return normal.str.contains(f"[ {SPACE}]$")
+    ends = [f"[ {SPACE}]$"] * pretokenizer.name.startswith("metaspace-runs")
+    ends += [f"[{chr(FIRST_HIDDEN)}-{chr(LAST_HIDDEN)}]$"] * (pretokenizer.of_lines != pretokenizer)
+    if ends:
+        return normal.str.contains("|".join(ends))
     return pl.repeat(False, pl.len())
 
 
@@ -261,10 +268,10 @@ def loop_cutter(tables: MergeTables, empty: Cutter, classes: CharacterClasses) -
 def _cut(vocabulary: Vocabulary, parting: SplitPoints | None) -> int:
     from volt.kernels import pretokenize
 
-    name = vocabulary.pretokenizer.name
+    name = vocabulary.pretokenizer.of_lines.name  # units that may contain user tokens are left to Python
+    if UnitRule.of(vocabulary).words:
+        return pretokenize.WORD  # units are normalised pre-tokens
     if vocabulary.pretokenizer.has_own_pattern:
-        if parting is None:
-            return pretokenize.WORD  # units are normalised pre-tokens
         return pretokenize.BYTE_PATTERN if vocabulary.pretokenizer.is_bytes else pretokenize.PATTERN
     has_marker = vocabulary.marker != "none" and name != "whitespace"
     if vocabulary.normalizer.name != "none" or has_marker:

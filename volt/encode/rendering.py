@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.encode.merge_tables import MergeTables
 from volt.errors import ConfigError, quoted
-from volt.text.atoms import SUFFIX
+from volt.text.atoms import SPACE, SUFFIX
+from volt.text.byte_alphabet import to_characters
 
 Longs = NDArray[np.int64]
 Kind = Literal["ids", "pieces", "id text"]
@@ -59,6 +60,7 @@ class Rendering:
     def _spell(self, symbol: int) -> Sequence[int] | bytes:
         pieces, vocabulary = self._tables.spell(symbol), self._tables.vocabulary
         if self._kind == "pieces":
+            pieces = tuple(without_spaces(piece, is_bytes=vocabulary.pretokenizer.is_bytes) for piece in pieces)
             spelled = joined(pieces, self._separator) if self._separator else pieces
             return "".join(f"{piece} " for piece in spelled).encode()
         numbers = (vocabulary.ids.get(piece, vocabulary.unk_id) for piece in pieces)
@@ -85,6 +87,17 @@ class Rendering:
         numbers = symbols.copy()
         numbers[unknown] = np.array([rows.known[symbol] for symbol in met.tolist()])[places]
         return numbers, rows
+
+
+def without_spaces(piece: str, *, is_bytes: bool) -> str:
+    r"""Return a piece without spaces, which separate pieces in text. Only user tokens contain spaces.
+
+    >>> without_spaces("  ", is_bytes=False), without_spaces("\n\n", is_bytes=True)
+    ('▁▁', 'ĊĊ')
+    """
+    if piece.split() == [piece]:
+        return piece
+    return to_characters(piece.encode()) if is_bytes else piece.replace(" ", SPACE)
 
 
 def checked_separator(separator: str) -> str:

@@ -173,6 +173,9 @@ def write_vocabulary(
     call = f"volt.write_vocabulary({{}}, path, to={to!r})"
     vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary", call=call)
     module, place = format_module(to, "to"), Path(arguments.path(path))
+    if (spaced := vocabulary.special.spaced) and not getattr(module, "STORES_WHITE_SPACE", False):
+        what = f"{shown_path(place)}: {to} cannot store the user token {spaced[0]!r}, which contains white space"
+        raise VocabularyError(f"{what}; write", hint={"to": "huggingface"})
     if chat_template is None:
         return module.write(vocabulary, place)
     if (write := getattr(module, "write_with_template", None)) is None:

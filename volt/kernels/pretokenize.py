@@ -32,7 +32,7 @@ NO_MARKER, SUFFIX, PREFIX = range(3)
 APART, TOGETHER, OPEN = range(3)  # shapes of a unit
 PARTS, CARRIES, JOINS, LASTS, DEPENDS = range(5)  # effects of a class before a break: volt.text.patterns.split_points
 LONGEST = 1024  # bytes of a unit; Python cuts longer ones
-SPACE_CODE, PRIVATE = 0x2581, 0x10F000
+SPACE_CODE, PRIVATE = 0x2581, 0x10C000
 LEFT_TO_PYTHON = -1  # returned instead of a number
 _QUOTE = ord("'")
 

@@ -206,9 +206,9 @@ class WordSpelling(NamedTuple):
 
 @inlined
 def _is_hidden(data: ByteArray, start: int, end: int) -> bool:
-    if end - start != 4 or data[start] != 0xF4 or data[start + 1] != 0x8F:
+    if end - start != 4 or data[start] != 0xF4 or data[start + 1] < 0x8C:
         return False
-    return bool(data[start + 2] < 0xBF or data[start + 3] < 0xBE)
+    return bool(data[start + 1] < 0x8F or data[start + 2] < 0xBF or data[start + 3] < 0xBE)
 
 
 @borrowing

@@ -6,6 +6,7 @@ Some rules drop the white space between words, and decoding joins words with one
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
@@ -25,6 +26,7 @@ from volt.text.patterns.published import (
     is_declared,
     splits_of,
 )
+from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 from volt.text.white_space import SPLIT_CLASS
 
 if TYPE_CHECKING:
@@ -41,8 +43,15 @@ _LOSSLESS = {
     "unicode": _UNICODE, "metaspace": _METASPACE, "metaspace-runs": _METASPACE_RUNS, "metaspace-line": r"[\s\S]+",
     "gpt2": GPT2_CUT_MARKED,
 }  # fmt: skip
-IF_ABSENT = "-if-absent"
-_LOSSLESS |= {name + IF_ABSENT: _LOSSLESS[name] for name in _LOSSLESS if name.startswith("metaspace")}
+_HIDDEN = f"{chr(FIRST_HIDDEN)}-{chr(LAST_HIDDEN)}"
+_ALONE = {  # the same, with each user token as a word, which needs no "▁" in front
+    "metaspace": f"[{_HIDDEN}]|{SPACE}[^{SPACE}{_HIDDEN}]*|[^{SPACE}{_HIDDEN}]+",
+    "metaspace-runs": f"[{_HIDDEN}]|{SPACE}+[^{SPACE}{_HIDDEN}]*|[^{SPACE}{_HIDDEN}]+",
+    "metaspace-line": f"[{_HIDDEN}]|[^{_HIDDEN}]+",
+}
+IF_ABSENT, PER_SEGMENT = "-if-absent", "-per-segment"
+_SUFFIXES = (IF_ABSENT, PER_SEGMENT, IF_ABSENT + PER_SEGMENT)
+_LOSSLESS |= {name + suffix: _LOSSLESS[name] for name in _ALONE for suffix in _SUFFIXES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +67,9 @@ class PreTokenizer:
         "metaspace-runs"  before every run of spaces, for sentencepiece models with pieces of several spaces
         "metaspace-line"  not at all: a line is one word, for sentencepiece models with pieces that span words
         "metaspace-if-absent", "metaspace-runs-if-absent", "metaspace-line-if-absent"
-                          the same, but no dummy "▁" before a space, as in Metaspace of `tokenizers`
+                          the same, but no dummy "▁" before a space or a user token, as in Metaspace of `tokenizers`
+        "metaspace-per-segment", "metaspace-if-absent-per-segment", and so on
+                          the same, with a dummy "▁" before each segment of text between user tokens
         "regex:PATTERN"   into the matches of a Rust regex
         "split:PATTERN", "splits:JSON", "matches:PATTERN", also with "bytes+" in front
                           see volt.text.patterns.published
@@ -77,10 +88,9 @@ class PreTokenizer:
         elif is_declared(self.name):
             cutter_of(self.name)
         elif self.name not in {"whitespace", "bytes", *_LOSSLESS}:
-            usual = [name for name in _LOSSLESS if not name.endswith(IF_ABSENT)]
-            names = ", ".join(
-                ["whitespace", *usual, "bytes", f"metaspace{IF_ABSENT}", "regex:PATTERN", "split:PATTERN"]
-            )
+            usual = [name for name in _LOSSLESS if not name.endswith(_SUFFIXES)]
+            others = [f"metaspace{suffix}" for suffix in _SUFFIXES[:2]]
+            names = ", ".join(["whitespace", *usual, "bytes", *others, "regex:PATTERN", "split:PATTERN"])
             raise ConfigError(f"unknown pre-tokenizer {self.name!r}; choose from {names}")
 
     @classmethod
@@ -150,13 +160,37 @@ class PreTokenizer:
         """Return whether a "▁" that is not in the text starts every line; decoding strips it."""
         return self.name == "unicode" or self.name.startswith("metaspace")
 
-    def dummy_of(self, text: str) -> str:
-        """Return the "▁" that `dummy_prefix` puts before a text; "" if the text gets none.
+    @property
+    def if_absent(self) -> bool:
+        """Return whether text that starts with a space gets no dummy "▁"."""
+        return self.name.removesuffix(PER_SEGMENT).endswith(IF_ABSENT)
+
+    @property
+    def of_lines(self) -> PreTokenizer:
+        """The pre-tokenizer that puts a dummy "▁" only before lines: this one without "-per-segment"."""
+        return PreTokenizer(self.name.removesuffix(PER_SEGMENT))
+
+    def dummy_places(self, text: str, *, hidden: bool = True) -> list[int]:
+        """Return the places in a text before which `dummy_prefix` puts a "▁".
 
         text: normalised
+        hidden: whether private characters from U+10C000 on stand for user tokens
+
+        >>> text = "a\U0010c000b"
+        >>> [PreTokenizer(name).dummy_places(text) for name in ("metaspace", "metaspace-per-segment")]
+        [[0], [0, 2]]
         """
-        has_own = self.name.endswith(IF_ABSENT) and text.startswith((" ", SPACE))
-        return SPACE * (self.dummy_prefix and text != "" and not has_own)
+        if not self.dummy_prefix or not text:
+            return []
+        users, first = self._segment_start(hidden=hidden)
+        starts = f"(?:^|(?<=[{users}]))" if users and self.of_lines != self else "^"
+        return [match.start() for match in re.finditer(starts + first, text)]
+
+    def _segment_start(self, *, hidden: bool) -> tuple[str, str]:
+        """Return the range of private characters that get no dummy "▁", and the regex of characters that get one."""
+        users = _HIDDEN * (hidden and (self.if_absent or self.of_lines != self))
+        others = users + f" {SPACE}" * self.if_absent
+        return users, f"[^{others}]" if others else r"[\s\S]"
 
     @property
     def isolates_users(self) -> bool:
@@ -167,7 +201,7 @@ class PreTokenizer:
         """Return an expression for the list of pre-tokens of each string.
 
         expr: a Polars expression
-        hidden: whether private characters from U+10F000 on stand for user tokens (see volt.text.special_tokens)
+        hidden: whether private characters from U+10C000 on stand for user tokens (see volt.text.special_tokens)
 
         >>> import polars as pl
         >>> pl.select(PreTokenizer().extract(pl.lit("a  b"))).item().to_list()
@@ -191,17 +225,19 @@ class PreTokenizer:
         marked = expr.str.replace_all(" ", SPACE, literal=True)
         if self.name == "gpt2":
             return marked.str.replace_all(GPT2_MARKED_RUN, "$1 $2").str.extract_all(GPT2_CUT_MARKED)
-        has_dummy = marked == ""
-        if self.name.endswith(IF_ABSENT):
-            has_dummy |= marked.str.starts_with(SPACE)
-        started = pl.when(has_dummy).then(marked).otherwise(pl.lit(SPACE) + marked)
-        return started.str.extract_all(_LOSSLESS[self.name])
+        users, first = self._segment_start(hidden=hidden)
+        started = marked.str.replace(f"^({first})", f"{SPACE}${{1}}")
+        if not users:
+            return started.str.extract_all(_LOSSLESS[self.name])
+        if self.of_lines != self:
+            started = started.str.replace_all(f"([{users}])({first})", f"${{1}}{SPACE}${{2}}")
+        return started.str.extract_all(_ALONE[self.of_lines.name.removesuffix(IF_ABSENT)])
 
     def split(self, text: str, *, hidden: bool = True) -> list[str]:
         """Return the pre-tokens of one string. Raises CorpusError if it contains a lone surrogate.
 
         text: normalised
-        hidden: whether private characters from U+10F000 on stand for user tokens
+        hidden: whether private characters from U+10C000 on stand for user tokens
 
         >>> PreTokenizer("unicode").split("Hello, world!")
         ['▁Hello', ',', '▁world', '!']

@@ -1,6 +1,6 @@
 """Special tokens: tokens with a role, control tokens, and user tokens, which are found in text and never split.
 
-Before a text is normalised and split, private characters (from U+10F000) replace user tokens. To prevent forgery,
+Before a text is normalised and split, private characters (from U+10C000) replace user tokens. To prevent forgery,
 placeholders first replace the text's own private characters. Pre-tokens get these characters back, each after a `MARK`.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Role: TypeAlias = Literal["unk", "bos", "eos", "pad"]
 ROLES: tuple[Role, ...] = get_args(Role)
-FIRST_HIDDEN, LAST_HIDDEN = 0x10F000, 0x10FFFD
+FIRST_HIDDEN, LAST_HIDDEN = 0x10C000, 0x10FFFD
 MOST_USER = LAST_HIDDEN - FIRST_HIDDEN  # user tokens: each has a private character; the last is the mark
 LONGEST = 1000  # characters of a special token: searching takes time quadratic in its length
 _HELP = "choose another spelling, such as <url>"
@@ -38,10 +38,11 @@ class SpecialTokens:
     """The tokens that are not learned from text.
 
     unk, bos, eos, pad: the tokens with a role, or None; one token may have several roles
-    user: tokens found in text and never split, at most 4,093; they may also have roles
+    user: tokens found in text and never split, at most 16,381; they may have roles, and may contain white space
     control: further tokens with ids, never found in text, such as marks of the turns of a chat
 
-    Raises ConfigError if a token is empty, unprintable, repeated, over 1,000 characters, or like an ordinary token.
+    Raises ConfigError if a token is empty, unprintable, repeated, over 1,000 characters, or like an ordinary token, or
+    if another than a user token contains white space.
 
     >>> SpecialTokens(user=["<url>"]).all[4:], SpecialTokens("<|end|>", "<|end|>", "<|end|>", None).all
     (('<url>',), ('<|end|>',))
@@ -63,11 +64,12 @@ class SpecialTokens:
                 arguments.text(getattr(self, role), role)
         if len(self.user) > MOST_USER:
             raise ConfigError(f"{len(self.user):,} user tokens, but the limit is {MOST_USER:,}; remove some of them")
-        listed = Counter(chain(self.user, self.control))
+        listed, user = Counter(chain(self.user, self.control)), set(self.user)
         for token in self.all:
             if len(token) > LONGEST:
                 raise ConfigError(f"special token {quoted(token)} has more than {LONGEST:,} characters; {_HELP}")
-            if token.split() != [token] or not token.isprintable():
+            words = token.split()
+            if not "".join(words).isprintable() or (words != [token] and (not token or token not in user)):
                 fault = "is empty, or contains white space or unprintable characters"
                 raise ConfigError(f"special token {quoted(token)} {fault}; {_HELP}")
             if token in BYTE_TOKENS or token.endswith(SUFFIX) or listed[token] > 1:
@@ -102,6 +104,15 @@ class SpecialTokens:
         """
         marks = (token for token in self.user if (token[:2], token[-2:]) == ("<|", "|>"))
         return tuple(dict.fromkeys(chain(self.roles.values(), marks, self.control)))
+
+    @property
+    def spaced(self) -> tuple[str, ...]:
+        r"""The user tokens that contain white space.
+
+        >>> SpecialTokens(user=("<url>", "  ", "\n\n")).spaced
+        ('  ', '\n\n')
+        """
+        return tuple(token for token in self.user if token.split() != [token])
 
     @property
     def has_four_roles(self) -> bool:
@@ -156,7 +167,7 @@ def _hidden(user: tuple[str, ...]) -> dict[str, str]:
 
 MARK = chr(LAST_HIDDEN)
 _HIDDEN = re.compile(f"[{chr(FIRST_HIDDEN)}-{MARK}]")
-_HIDDEN_START = chr(FIRST_HIDDEN).encode()[:2]  # the start of each in UTF-8, and of U+10FFFE and U+10FFFF
+_HIDDEN_START = chr(FIRST_HIDDEN).encode()[:1]  # the first byte of each in UTF-8
 _OTHERS = range(0x100000, FIRST_HIDDEN), range(0xF0000, 0xFFFFE)  # the private characters that serve as placeholders
 _NONE_LEFT = 0xFFFD  # the placeholder if all others are taken
 _LEADS = ALPHABET[0xF4], ALPHABET[0xF3]  # the first byte of every placeholder, in GPT-2's alphabet
@@ -190,7 +201,7 @@ class Placeholders:
 def stand_ins(texts: Sequence[str]) -> Placeholders:
     r"""Return placeholders for the texts' own private characters.
 
-    If a text has more than 122,000 different private characters, U+FFFD replaces the rest.
+    If a text has more than 114,000 different private characters, U+FFFD replaces the rest.
     """
     if _HIDDEN_START not in "".join(texts).encode():
         return Placeholders({})

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from volt.formats.huggingface.writing import write as write
     from volt.formats.huggingface.writing import write_with_template as write_with_template
 
+STORES_WHITE_SPACE = True  # in user tokens
+
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {

@@ -24,11 +24,11 @@ from volt.errors import ConfigError, VocabularyError, quoted
 from volt.formats.huggingface.pipeline_writing import Json, Scheme, replace_step
 from volt.formats.huggingface.split_patterns import cut_name
 from volt.text.atoms import PREFIX, SUFFIX, Marker
-from volt.text.byte_alphabet import ALPHABET
+from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS
 from volt.text.normalizer import Normalizer
 from volt.text.patterns.published import drops_rest, splits_of
 from volt.text.patterns.regex_parser import parse, sets_of
-from volt.text.pretokenizer import IF_ABSENT, PreTokenizer
+from volt.text.pretokenizer import IF_ABSENT, PER_SEGMENT, PreTokenizer
 from volt.vocabulary import Vocabulary
 from volt.vocabulary.add_special_tokens import control_notes, lone_end_note
 
@@ -51,7 +51,7 @@ def read_foreign(data: Json, model: Json, *, added: Sequence[str] = ()) -> Schem
     if marks_spaces:
         marker, name = _read_spaces(spaces, cuts, model["vocab"])
     else:
-        marker, name = "suffix" if suffix else "none", _read_cut(cuts, model["vocab"], added)
+        marker, name = "suffix" if suffix else "none", _read_cut(cuts, model, added)
     return Scheme(marker, read_normalizer(steps, name), name, ())
 
 
@@ -107,7 +107,8 @@ def _read_spaces(spaces: Sequence[Json], cuts: Sequence[Json], vocab: Iterable[s
         cuts = [step for step in map(_unmarked, cuts) if step]
     if not cuts:
         name = _uncut(vocab, splits=splits, starts=scheme != "never")
-        return "none", name + IF_ABSENT * (scheme != "never" and _PREPEND not in spaces)
+        name += IF_ABSENT * (scheme != "never" and _PREPEND not in spaces)
+        return "none", name + PER_SEGMENT * (scheme == "always")
     at_spaces = {"type": "Split", "pattern": {"Regex": _EACH_SPACE}, "behavior": "Isolated"}
     name = cut_name([*cuts, *[at_spaces] * splits])
     keeps = PreTokenizer(name).keeps_spaces
@@ -141,12 +142,12 @@ def _uncut(vocab: Iterable[str], *, splits: bool, starts: bool) -> str:
     return f"split:{_EACH_RUN if runs else _LINE}"
 
 
-def _read_cut(cuts: Sequence[Json], vocab: Iterable[str], added: Sequence[str]) -> str:
+def _read_cut(cuts: Sequence[Json], model: Json, added: Sequence[str]) -> str:
     if not cuts:
         raise VocabularyError(
             "no pre_tokenizer, but VOLT's words contain no spaces; add one, such as ByteLevel or Metaspace"
         )
-    name = cut_name(cuts, isolated=added)
+    name, vocab = cut_name(cuts, isolated=added), model["vocab"]
     cut = PreTokenizer(name)
     if not cut.keeps_spaces or cut.is_bytes:
         return name
@@ -155,6 +156,8 @@ def _read_cut(cuts: Sequence[Json], vocab: Iterable[str], added: Sequence[str]) 
     marked = next((token for token in vocab if PREFIX in token), None)
     if marked and not any(PREFIX in str(one.values()) for one in cuts):
         raise VocabularyError(f"{marked!r} stands for spaces, but no step writes {PREFIX!r}; put Metaspace first")
+    if model.get("byte_fallback") and " " not in vocab:
+        raise VocabularyError("tokenizers turns a space into <0x20>, unlike VOLT; train with a space in the alphabet")
     return name
 
 
@@ -184,6 +187,9 @@ def _id_losses(data: Json, vocab: Json, vocabulary: Vocabulary) -> Iterator[str]
         yield f"{counted(len(lost), 'token')} that no merge makes: left out, such as {lost[0]!r}, their ids not used."
     if vocabulary.marker == "suffix" and SUFFIX in vocabulary.ids and SUFFIX not in vocab:
         yield lone_end_note(vocabulary)
+    for token in BYTE_TOKENS * vocabulary.byte_fallback:
+        if token not in vocab:
+            yield f"VOLT adds the token {token}, id {vocabulary.ids[token]}, which no text needs."
     ids = dict[str, int]()
     for row in filter(itemgetter("content"), data.get("added_tokens") or []):
         token, following = row["content"], max([len(vocab), *(number + 1 for number in ids.values())])
@@ -257,10 +263,11 @@ def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> It
         yield from _note([row["content"] for row in users if row.get(flag)], *verbs, f"there ({flag}), and not here.")
     rewrites, section = vocabulary.normalizer.name != "none", json.dumps(data.get("normalizer"))
     late = [row["content"] for row in users if row.get("normalized")]
+    marks, prepends = '"Replace"' in section, '"Prepend"' in section  # both add "▁"
     moved = [
         name
         for name in late
-        if rewrites or '"Prepend"' in section or (PREFIX in name and '"Replace"' in section)  # "▁" is added
+        if prepends or (marks and PREFIX in name) or (rewrites and not _is_inert(name, vocabulary))
     ]
     yield from _note(moved, "is", "are", "found in normalised text there, in raw text here.")
     raw = [row["content"] for row in users if not row.get("normalized")]
@@ -273,10 +280,15 @@ def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> It
     names = _names(vocabulary.special.user)
     if vocabulary.marker == "suffix" and SUFFIX in vocabulary.ids:
         yield f"User tokens ({names}) cut words there: text before them ends in '</w>', but no lone '</w>' follows."
-    if vocabulary.pretokenizer.dummy_prefix:
+    if vocabulary.pretokenizer.name == "unicode":
         yield f"'▁' may precede text after a user token ({names}) there; here it may precede the token at a line start."
     if vocabulary.pretokenizer.name.startswith("regex:"):
         yield f"Text is cut at user tokens ({names}) before it is cut into words there, and afterwards here."
+
+
+def _is_inert(token: str, vocabulary: Vocabulary) -> bool:
+    """Check whether normalisation neither changes nor makes a token: NFC leaves the white space of ASCII alone."""
+    return vocabulary.normalizer.name == "nfc" and token.isascii() and token.isspace()
 
 
 def _note(tokens: Sequence[str], one: str, several: str, rest: str) -> Iterator[str]:
@@ -333,14 +345,11 @@ def refuse(model: Json, data: Json, scheme: Scheme) -> None:
     falls_back, looks_up = bool(model.get("byte_fallback")), bool(model.get("ignore_merges"))
     cuts, name = flat(data.get("pre_tokenizer"), "pretokenizers"), scheme.pretokenizer
     is_split = any(cut.get("type") == "Metaspace" and cut.get("split", True) for cut in cuts)
-    keeps_spaces = name != "whitespace" and not name.startswith(("metaspace", "bytes", "regex:", "matches:"))
     if falls_back and scheme.marker == "suffix":
         raise VocabularyError("byte_fallback spells the suffix of an unknown character as bytes, too; set it to false")
     if falls_back and name.startswith("bytes") and not model["vocab"].keys() >= set(ALPHABET):
         what = "byte_fallback and ByteLevel, but not all letters of ByteLevel are tokens"
         raise VocabularyError(f"{what}, which VOLT cannot do; train a tokenizer with all 256 letters")
-    if falls_back and keeps_spaces and " " not in model["vocab"]:
-        raise VocabularyError("tokenizers turns a space into <0x20>, unlike VOLT; train with a space in the alphabet")
     remedy = "set ignore_merges to false if every token is made by merges"
     if looks_up and name.startswith("metaspace") and not is_split:
         raise VocabularyError(f"ignore_merges looks up whole lines in tokenizers, but words in VOLT; {remedy}")

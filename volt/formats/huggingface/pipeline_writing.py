@@ -20,7 +20,7 @@ from volt.formats.huggingface.split_patterns import spelled
 from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
 from volt.text.patterns.published import GPT2_MARKED
-from volt.text.pretokenizer import PreTokenizer
+from volt.text.pretokenizer import IF_ABSENT, PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 from volt.text.white_space import SPLIT_SPACE, ranges
 from volt.vocabulary import Vocabulary
@@ -135,8 +135,15 @@ class Scheme:
 
     @property
     def starts_lines(self) -> bool:
-        """Check whether "▁" is put in front of a line before it is cut."""
+        """Check whether a regex puts "▁" in front of a line before it is cut."""
+        if self.starts_segments:
+            return False
         return self.cut.dummy_prefix or (self.marker == "prefix" and self.pretokenizer == "whitespace")
+
+    @property
+    def starts_segments(self) -> bool:
+        """Check whether the library's own steps put "▁" before text: they skip user tokens, as the scheme does."""
+        return self.cut.if_absent or self.cut.of_lines != self.cut
 
 
 @lru_cache(maxsize=8)  # many schemes are tried with the same user tokens, of which there may be hundreds
@@ -154,8 +161,11 @@ def normalizers(scheme: Scheme) -> list[Json]:
     normalizer, name = Normalizer.parse(scheme.normalizer), scheme.pretokenizer
     form = [{"type": normalizer.form.upper()}] * (normalizer.form != "none")
     lower = [replace_step(_FINAL_SIGMA, "ς", regex=True), {"type": "Lowercase"}, *form]
+    if scheme.starts_segments:
+        marks = [] if scheme.cut.if_absent else [{"type": "Prepend", "prepend": PREFIX}, replace_step(" ", PREFIX)]
+        return form + lower * normalizer.lowercase + marks
     hidden = replace_step(f"[{chr(FIRST_HIDDEN)}-{chr(LAST_HIDDEN)}]", "\ufffd", regex=True)
-    steps = [hidden] * bool(scheme.users) + _around_users(scheme, form + lower * normalizer.lowercase)
+    steps = [hidden] * scheme.normalizes_users + _around_users(scheme, form + lower * normalizer.lowercase)
     prepend: list[Json] = [{"type": "Prepend", "prepend": PREFIX}] * scheme.starts_lines
     prepend = _first_space(scheme) if scheme.normalizes_users else prepend
     if scheme.marker == "prefix" and name == "whitespace":
@@ -203,6 +213,11 @@ def pre_tokenizers(scheme: Scheme) -> list[Json]:
         return [*splits, level, *[metaspace_step("always", split=False)] * (scheme.marker == "prefix")]
     if splits:
         return [*splits, metaspace_step("never", split=False)]
+    if scheme.starts_segments:
+        cuts_spaces = scheme.cut.of_lines.name.removesuffix(IF_ABSENT) == "metaspace"
+        place = "always" if scheme.cut.of_lines != scheme.cut else "first"
+        step = metaspace_step(place if scheme.cut.if_absent else "never", split=cuts_spaces)
+        return [step] * (cuts_spaces or scheme.cut.if_absent)
     if name == "whitespace":
         return [split_step(" " if scheme.marker == "prefix" else f"[{_SPACES}]+", "Removed")]
     if name == "metaspace":
@@ -250,7 +265,7 @@ def split_step(pattern: str, behavior: str, *, invert: bool = False) -> Json:
 def metaspace_step(scheme: str, *, split: bool) -> Json:
     """Return a step that writes spaces as "▁".
 
-    scheme: "always" if it also puts "▁" before a text, or "never"
+    scheme: where it also puts "▁": "always" before each segment, "first" before a line, or "never"
     split: whether it cuts the text at "▁"
     """
     return {"type": "Metaspace", "replacement": PREFIX, "prepend_scheme": scheme, "split": split}

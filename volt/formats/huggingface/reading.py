@@ -13,6 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from volt.display import counted
 from volt.errors import ConfigError, VocabularyError
 from volt.formats import subword_nmt
 from volt.formats.gpt2 import BESIDE, MERGES, merges_in
@@ -55,7 +56,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     path = path / FILE if path.is_dir() else path
     data = tokens.load(path)
     end = ENDED if has_ends(data) else SUFFIX
-    data = _found_by_us(without_ends(data))
+    data, is_signed = _found_by_us(without_ends(data))
     with located(path):
         model = tokens.model_section(data)
         vocab, pairs = tokens.model_vocab(model), list(tokens.model_merges(model))
@@ -63,12 +64,17 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     try:
         added = tokens.added_tokens(data, vocab)
         own = own_scheme(data, model, users=_users(data, added), end=end)
+        if own and not own.users and added and own.pretokenizer.startswith("metaspace"):
+            own = None  # the library puts "▁" before each segment between added tokens
         scheme = own or read_foreign(data, model, added=added)
-        users = scheme.users if own and scheme.users else added
+        possible = tokens.possible_merges(pairs, marker=scheme.marker)
+        spaces = tokens.runs_of_spaces(added, pairs) if not scheme.cut.is_bytes else []
+        users = scheme.users if own and scheme.users else [token for token in added if token not in spaces]
         if own is None or model.get("ignore_merges"):
             refuse(model, data, scheme)
         is_own = own is not None and scheme.users == tuple(users)
-        fields = tokens.read_tokens(scheme, model, tokens.all_ids(data, vocab), pairs, named, users, is_own=is_own)
+        is_own = is_own and (not users or is_signed or scheme.normalizes_users)  # others write user tokens alike
+        fields = tokens.read_tokens(scheme, model, tokens.all_ids(data, vocab), possible, named, users, is_own=is_own)
         result = Vocabulary(**fields, provenance={"format": "huggingface", "lost": lost})
     except VocabularyError as error:
         section, index = error.place or ("", -1)
@@ -77,6 +83,9 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     except ConfigError as error:
         raise VocabularyError(f"{path}: {error}") from None
     lost += losses(data, result, is_own=is_own)
+    if (n := len(pairs) - len(possible)) > 0:
+        lost.append(f"{counted(n, 'merge')} of parts that no other merge makes: left out, as they never apply.")
+    lost += [f"{PREFIX!r} in text is found as the added token {one} there, and is a space here." for one in spaces[:1]]
     return result
 
 
@@ -104,12 +113,13 @@ def recognises(path: Path, head: bytes) -> bool:
     return head.lstrip()[:1] == b"{" and any(key in head for key in keys)
 
 
-def _found_by_us(data: Json) -> Json:
-    """Return the file without the added tokens that VOLT, which wrote the file, does not find in text."""
+def _found_by_us(data: Json) -> tuple[Json, bool]:
+    """Return the file without the added tokens that VOLT does not find in text, and whether it has any: VOLT's do."""
     rows = data.get("added_tokens")
     if not isinstance(rows, list):
-        return data
-    return data | {"added_tokens": [row for row in rows if not isinstance(row, dict) or row.get(FOUND, True)]}
+        return data, False
+    left = [row for row in rows if not isinstance(row, dict) or row.get(FOUND, True)]
+    return data | {"added_tokens": left}, len(left) < len(rows)
 
 
 def _users(data: Json, added: Sequence[str]) -> tuple[str, ...]:

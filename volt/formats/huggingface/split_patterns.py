@@ -116,7 +116,7 @@ _NEWER = (
 )
 PUNCTUATION = rf"!-/:-@\[-`{{-~\u166D\U000111C9[\p{{P}}&&[^{_NEWER}]]"
 _ITEM = re.compile(r"\[.*\]|\\.+|[^.()^]", re.DOTALL)  # what a class may contain
-_REMEDY = "choose another tokenizer, or find a vocabulary on your corpus"
+_REMEDY = "encode with tokenizers instead, or find a vocabulary on your corpus"
 ADDS_SPACE = "puts a space before each line, which VOLT cannot do; set it to false, and put the space there yourself"
 
 

@@ -18,7 +18,7 @@ from volt.formats.huggingface.pipeline_reading import remade
 from volt.formats.huggingface.pipeline_writing import Json, Scheme
 from volt.formats.huggingface.split_patterns import ADDS_SPACE
 from volt.formats.protocol import MOST_DIGITS
-from volt.text.atoms import SUFFIX, atom_code
+from volt.text.atoms import PREFIX, SUFFIX, Marker, atom_code
 from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.normalizer import Normalizer
 from volt.text.special_tokens import LONGEST, ROLES, SpecialTokens
@@ -29,6 +29,7 @@ from volt.vocabulary.vocabulary import Merging
 FILE, CONFIG, MAP = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 ADDED, TEMPLATE = "added_tokens.json", "chat_template.jinja"
 FOUND = "found_by_volt"  # false in rows of added tokens that only the library finds in text
+_BYTE_TOKENS = frozenset(BYTE_TOKENS)
 _REMEDIES = {
     "Unigram": "no merges make its pieces; search with the sentencepiece .model that it comes from as candidates, or "
     "train a BPE tokenizer",
@@ -98,11 +99,36 @@ def model_merges(model: Json) -> Iterator[tuple[str, str]]:
         yield pair[0], pair[1]
 
 
+def possible_merges(merges: Sequence[tuple[str, str]], *, marker: Marker) -> list[tuple[str, str]]:
+    """Return the merges whose parts are characters or are made by other possible merges; others never apply.
+
+    >>> possible_merges([("ab", "c"), ("a", "b"), ("xy", "z")], marker="none")
+    [('ab', 'c'), ('a', 'b')]
+    """
+    made, waiting = set[str](), list(merges)
+    while waiting:
+        later = [pair for pair in waiting if not all(_is_atom(part, marker) or part in made for part in pair)]
+        made.update("".join(pair) for pair in set(waiting).difference(later))
+        if len(later) == len(waiting):
+            break
+        waiting = later
+    left_out = set(waiting)
+    return [pair for pair in merges if pair not in left_out]
+
+
+def _is_atom(part: str, marker: Marker) -> bool:
+    return atom_code(part, marker=marker) is not None or part in _BYTE_TOKENS
+
+
 def falls_back(model: Json, vocab: Mapping[str, int]) -> bool:
-    """Check whether unknown characters become byte tokens. Raises VocabularyError if some byte tokens are missing."""
+    """Check whether unknown characters become byte tokens. Raises VocabularyError if some byte tokens are missing.
+
+    An ASCII character that is a token needs no byte token.
+    """
     n_bytes = sum(token in vocab for token in BYTE_TOKENS)
-    if model.get("byte_fallback") and 0 < n_bytes < len(BYTE_TOKENS):
-        lacking = next(token for token in BYTE_TOKENS if token not in vocab)
+    needed = (token for byte, token in enumerate(BYTE_TOKENS) if byte >= 0x80 or chr(byte) not in vocab)
+    lacking = next((token for token in needed if token not in vocab), None)
+    if model.get("byte_fallback") and n_bytes > 0 and lacking is not None:
         what = f"byte_fallback, but only {n_bytes} of the 256 byte tokens are in model.vocab, and {lacking!r} is not"
         raise VocabularyError(f"{what}; add them, or remove them all and set byte_fallback to false")
     return bool(model.get("byte_fallback")) and n_bytes > 0
@@ -131,6 +157,12 @@ def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[str]:
         if (other := owners.setdefault(number, token)) != token:
             raise VocabularyError(f"added token {token!r} has the id {number}, which {other!r} has; change one")
     return list(dict.fromkeys(row["content"] for row in sorted(rows, key=lambda row: int(row["id"]))))
+
+
+def runs_of_spaces(added: Sequence[str], merges: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the added tokens of several "▁" that merges make, too, from spaces: they are ordinary tokens in VOLT."""
+    made = set(map("".join, merges))
+    return [token for token in added if set(token) == {PREFIX} and token in made]
 
 
 def all_ids(data: Json, vocab: Mapping[str, int]) -> dict[str, int]:

@@ -38,7 +38,6 @@ from volt.formats.huggingface.tokens import CONFIG, FILE, FOUND, MAP, TEMPLATE
 from volt.formats.protocol import located
 from volt.text.atoms import PREFIX, SUFFIX
 from volt.text.byte_alphabet import ALPHABET
-from volt.text.pretokenizer import IF_ABSENT
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
@@ -141,7 +140,7 @@ def _refuse(vocabulary: Vocabulary) -> None:
     if any(split.from_end for split in cut.splits):
         what = f"the pre-tokenizer {quoted(cut.name, 200)} reads text from its end, which tokenizers cannot do"
         raise VocabularyError(f"{what}; count with another pattern, such as digits3")
-    if cut.isolates_users or cut.name.endswith(IF_ABSENT):
+    if cut.isolates_users:
         what = f"the pre-tokenizer {quoted(cut.name, 100)}, read from a tokenizer.json, cannot be written to one yet"
         raise VocabularyError(f"{what}; give the file that it comes from")
     if cut.has_own_pattern:
@@ -151,6 +150,9 @@ def _refuse(vocabulary: Vocabulary) -> None:
     if marker == "suffix" and cut.is_bytes and not {byte + SUFFIX for byte in ALPHABET} <= vocabulary.ids.keys():
         what = "the vocabulary lacks tokens for bytes that end words, and this format drops unknown bytes; learn with"
         raise VocabularyError(what, hint={"marker": "none"})
+    if (spaced := vocabulary.special.spaced) and Scheme.of(vocabulary).normalizes_users:
+        what = f"the user token {spaced[0]!r} contains white space, which tokenizers cannot find in normalised text"
+        raise VocabularyError(f"{what}; export without it")
     if marker == "prefix" and cut.keeps_spaces and not cut.is_bytes:
         what = f"this format has no marker {marker!r} for words of the pre-tokenizer {cut.name!r}; learn with"
         raise VocabularyError(what, hint={"marker": "none"})
@@ -183,7 +185,8 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
         yield from _user_notes(scheme, special.user[0])
         if scheme.normalizes_users and scheme.normalizer != "none":
             yield "Text that normalisation turns into a user token becomes that token there, but stays text in VOLT."
-        yield "U+10F000 to U+10FFFD in text become U+FFFD there, and stay as they are in VOLT."
+    if scheme.normalizes_users:
+        yield "U+10C000 to U+10FFFD in text become U+FFFD there, and stay as they are in VOLT."
     if vocabulary.byte_fallback and vocabulary.marker == "suffix":
         if scheme.end == SUFFIX:
             yield "An unknown last character becomes its bytes and four bytes for '</w>', as 'w' is not a token."

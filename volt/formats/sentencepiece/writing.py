@@ -89,7 +89,7 @@ _FIRST_OF_ALL = 1.0  # the score of pieces that are joined before any merge
 
 def check_scheme(vocabulary: Vocabulary) -> None:
     """Raise VocabularyError if sentencepiece cannot mark words or spell tokens as the vocabulary does."""
-    scheme = vocabulary.pretokenizer.name, vocabulary.marker
+    scheme = vocabulary.pretokenizer.of_lines.name, vocabulary.marker
     if scheme not in _SCHEMES:
         what = f"sentencepiece cannot mark words by {scheme[1]!r} with {scheme[0]!r} pre-tokens"
         raise VocabularyError(f"{what}; learn with the marker prefix, or metaspace and the marker none")
@@ -199,7 +199,7 @@ def differences(vocabulary: Vocabulary) -> Iterator[str]:
         yield unknown_runs(special)
     if vocabulary.counts:
         yield "The counts of tokens are not exported."
-    name = vocabulary.pretokenizer.name
+    name = vocabulary.pretokenizer.of_lines.name
     takes_runs, takes_all = name in ("metaspace-runs", RUNS_UNMARKED), name in ("metaspace-line", UNMARKED_LINE)
     inner = [token for token in vocabulary.made if PREFIX in (token.lstrip(PREFIX) if takes_runs else token[1:])]
     if inner and not takes_all:
@@ -228,6 +228,8 @@ def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
         yield f"{form} is a table of strings in sentencepiece, which does not sort several marks of one letter."
     if normalizer.lowercase:
         yield "A capital sigma at the end of a word becomes σ in sentencepiece and ς here."
+    if special.user and vocabulary.pretokenizer.of_lines != vocabulary.pretokenizer:
+        yield "Only lines start with '▁' in sentencepiece, and here each segment between user tokens does."
     if special.user and normalizer.name != "none":
         yield "Text that normalisation turns into a user token is that token in sentencepiece."
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from volt.formats.tiktoken.writing import CLOSING_ORDER as CLOSING_ORDER
     from volt.formats.tiktoken.writing import write as write
 
+STORES_WHITE_SPACE = True  # in user tokens
+
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {

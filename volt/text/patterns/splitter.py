@@ -145,8 +145,9 @@ def _tables(splits: tuple[Split, ...], automata: tuple[Automaton, ...], alphabet
 Bytes = NDArray[np.uint8]
 Longs = NDArray[np.int64]
 _HIDDEN = Split(f"[{chr(FIRST_HIDDEN)}-{chr(LAST_HIDDEN)}]")
-_HIDDEN_START = chr(FIRST_HIDDEN).encode()[:2]
-_HIDDEN_BYTES, _WIDTH = re.compile(rb"\xf4\x8f[\x80-\xbf](?:(?<!\xbf)[\x80-\xbf]|[\x80-\xbd])"), 4
+_HIDDEN_START = chr(FIRST_HIDDEN).encode()[:1]
+_HIDDEN_BYTES = re.compile(rb"\xf4(?:[\x8c-\x8e][\x80-\xbf]{2}|\x8f(?:[\x80-\xbe][\x80-\xbf]|\xbf[\x80-\xbd]))")
+_WIDTH = 4  # bytes of each
 _SPACE = SPACE.encode()
 LINE_END, _LINE_END = 0xFF, "\udcff"  # a byte that UTF-8 never uses, and what "surrogateescape" decodes it to
 

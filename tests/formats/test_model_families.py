@@ -1,0 +1,211 @@
+"""Laws of tokenizer.json as published families write them: equal ids, a note for each difference, or an error.
+
+Each file has the steps and added tokens of its family, and merges that `tokenizers` learned here. The documentation's
+table of families says what each row of `FAMILIES` shows.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+from exports import LINES
+
+from volt.encode.encoder import Encoder
+from volt.errors import VocabularyError
+from volt.formats import huggingface
+from volt.formats.registry import write_vocabulary
+from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS
+from volt.vocabulary import Vocabulary
+
+tokenizers = pytest.importorskip("tokenizers")
+PAGE = Path(__file__).parents[2] / "docs/pages/how-to/take-over-a-tokenizer.md"
+ODD = (
+    "½",
+    "中文",
+    "é",
+    "e\u0301",
+    "\u00a0",
+    "\u3000",
+    "😀",
+    "▁",
+    "▁▁",
+    "\U0010c000",
+    "</w>",
+    "<s",
+    "42",
+    "'s",
+    "!?",
+    "\r",
+)
+SPANNING = (("▁", "▁"), ("▁▁", "▁"), ("e", "▁"), ("e▁", "t"))
+GEMMAS = "'▁' in text is found as the added token ▁▁ there, and is a space here."
+HARMLESS = ("Characters newer than", "Numbers newer than", "Tokens that the post-processor")
+
+GPT4 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)"
+    r"|\s+"
+)
+NFC, SPACES = {"type": "NFC"}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
+PREPEND, DIGITS = {"type": "Prepend", "prepend": "▁"}, {"type": "Digits", "individual_digits": True}
+RUNS = tuple(" " * n for n in range(24, 1, -1))
+
+
+def level(*, use_regex: bool = True, adds_space: bool = False) -> dict:
+    return {"type": "ByteLevel", "add_prefix_space": adds_space, "trim_offsets": True, "use_regex": use_regex}
+
+
+def split(pattern: str, behavior: str = "Isolated", *, kind: str = "Regex", invert: bool = False) -> dict:
+    return {"type": "Split", "pattern": {kind: pattern}, "behavior": behavior, "invert": invert}
+
+
+def metaspace(scheme: str) -> dict:
+    return {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": False}
+
+
+GPT_J = ("<|endoftext|>", *RUNS, "\t\t", "\t\t\t")
+LLAMA, GEMMA = ("<unk>", "<s>", "</s>"), ("<unk>", "<bos>", "\n", "\n\n", "▁▁", "▁▁▁", "<table>")
+SENTENCES = [split(" ", "MergedWithPrevious", kind="String")]
+FALCON = [{"type": "Punctuation", "behavior": "Contiguous"}, level(), {"type": "Digits", "individual_digits": False}]
+FAMILIES = {  # family: normalizer, pre_tokenizer, added tokens, and what an import is: exact, a note, or an error
+    "GPT-2, GPT-3, RoBERTa, BART, OPT": ([], [level()], ("<|endoftext|>",), "exact"),
+    "GPT-NeoX, Pythia, OLMo": ([NFC], [level()], ("<|endoftext|>", "<|padding|>", *RUNS), "exact"),
+    "CodeGen, Phi-2": ([], [level()], GPT_J, "exact"),
+    "Llama 3, GPT-4": ([], [split(GPT4), level(use_regex=False)], ("<|begin_of_text|>", "<|eot_id|>"), "exact"),
+    "Qwen 2.5, Qwen 3": (
+        [NFC],
+        [split(GPT4.replace("{1,3}", "")), level(use_regex=False)],
+        ("<|im_start|>", "<|im_end|>", "<think>"),
+        "exact",
+    ),
+    "DeepSeek V3": (
+        [],
+        [split(r"\p{N}{1,3}"), split("[一-龥぀-ゟ゠-ヿ]+"), split(GPT4), level(use_regex=False)],
+        ("<｜User｜>", "<｜begin▁of▁sentence｜>"),
+        "exact",
+    ),
+    "Command R": ([NFC], [DIGITS, level()], ("<|START_OF_TURN_TOKEN|>",), "exact"),
+    "Llama 2, Mistral 7B, ChatGLM 3, Baichuan 2": ([PREPEND, SPACES], [], LLAMA, "exact"),
+    "TinyLlama, newer Llama 2": ([], [metaspace("first")], LLAMA, "exact"),
+    "Yi, InternLM 2, Gemma": ([SPACES], [], LLAMA, "exact"),
+    "Gemma 2, Gemma 3, SigLIP 2": ([SPACES], SENTENCES, GEMMA, GEMMAS),
+    "BLOOM": (
+        [],
+        [split(r" ?[^(\s|[.,!?…。，、।۔،])]+"), level(use_regex=False)],
+        ("<unk>", "<s>", "</s>", "<pad>"),
+        "exact",
+    ),
+    "Blenderbot": ([], [level(adds_space=True)], ("<mask>",), "add_prefix_space puts a space before each line"),
+    "Falcon": ([], FALCON, ("<|endoftext|>",), "Digits cuts text after ByteLevel"),
+}
+
+
+@cache
+def learned(*, is_bytes: bool) -> tuple[dict[str, int], list[list[str]]]:
+    """Return the tokens and merges that `tokenizers` learns from `LINES`; of "▁", also merges that span words."""
+    real = tokenizers.Tokenizer(tokenizers.models.BPE())
+    cut, alphabet = tokenizers.pre_tokenizers.Metaspace(prepend_scheme="never"), [*BYTE_TOKENS, "\t"]
+    if is_bytes:
+        cut, alphabet = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False), [*ALPHABET]
+    real.pre_tokenizer = cut
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=600, show_progress=False, special_tokens=alphabet)
+    real.train_from_iterator(LINES, trainer)
+    model = json.loads(real.to_str())["model"]
+    vocab, merges = model["vocab"], model["merges"]
+    for left, right in SPANNING * (not is_bytes):
+        merges.append([left, right])
+        vocab.setdefault(left + right, len(vocab))
+    return vocab, merges
+
+
+def file_of(family: str) -> dict:
+    """Return a tokenizer.json with the family's steps and added tokens, and merges learned here."""
+    normalizer, cuts, added, _ = FAMILIES[family]
+    is_bytes = any(step["type"] == "ByteLevel" for step in cuts)
+    vocab, merges = learned(is_bytes=is_bytes)
+    vocab = dict(vocab)
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "special"), False)
+    rows = []
+    for token in added:
+        number = vocab.setdefault(token, len(vocab))
+        rows.append({"id": number, "content": token, **flags, "normalized": token in RUNS})
+    data = json.loads(tokenizers.Tokenizer(tokenizers.models.BPE()).to_str())
+    data["model"] |= {"vocab": vocab, "merges": merges, "byte_fallback": not is_bytes, "fuse_unk": not is_bytes}
+    return data | {
+        "added_tokens": rows,
+        "normalizer": {"type": "Sequence", "normalizers": normalizer} if normalizer else None,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": cuts} if cuts else None,
+    }
+
+
+def lines_for(added: tuple[str, ...]) -> list[str]:
+    """Return lines of words, white space and odd characters, half of them with added tokens anywhere."""
+    chance, words = random.Random(7), [*" ".join(LINES).split(" "), *ODD]
+    parts = [*added, *[" ", "  ", "   ", "\t", "\n", "\n\n"]]
+    lines = ["".join(chance.choice(words) + " " * chance.randrange(4) for _ in range(6)) for _ in range(60)]
+    lines += ["".join(chance.choice(chance.choice((words, parts))) for _ in range(9)) for _ in range(160)]
+    return [*lines, *added, *(f"{token} a" for token in added), *(f"a{token}" for token in added), "", " ", "  "]
+
+
+def read(family: str, folder: Path) -> tuple[Vocabulary, object]:
+    path = folder / "tokenizer.json"
+    path.write_text(json.dumps(file_of(family)))
+    return huggingface.read(path), tokenizers.Tokenizer.from_file(str(path))
+
+
+def assert_same_ids(vocabulary: Vocabulary, real: object, lines: list[str]) -> None:
+    """Batches, single lines and spans have the ids of the library, and decode to its text."""
+    encoder, theirs = Encoder(vocabulary), [one.ids for one in real.encode_batch(lines, add_special_tokens=False)]
+    spans = encoder.encode_spans(lines)
+    for place, (line, ids, expected) in enumerate(zip(lines, encoder.encode_batch(lines), theirs, strict=True)):
+        assert ids.tolist() == expected, line
+        assert encoder.encode_ids(line).tolist() == expected, line
+        assert spans.ids[slice(*spans.offsets[place : place + 2])].tolist() == expected, line
+
+
+READ = [family for family, (*_, result) in FAMILIES.items() if result in ("exact", GEMMAS)]
+
+
+@pytest.mark.parametrize("family", READ)
+def test_a_family_has_the_ids_of_the_library(family: str, tmp_path: Path) -> None:
+    """On words, white space, odd characters and added tokens in any order; "▁" in text unless a note excludes it."""
+    vocabulary, real = read(family, tmp_path)
+    _, _, added, result = FAMILIES[family]
+    notes = [note for note in vocabulary.provenance["lost"] if not note.startswith(HARMLESS)]
+    assert notes == [result] * (result != "exact")
+    lines = lines_for(added)
+    assert_same_ids(vocabulary, real, [line for line in lines if result == "exact" or "▁" not in line])
+
+
+@pytest.mark.parametrize("family", READ)
+def test_a_family_keeps_its_ids_when_written_again(family: str, tmp_path: Path) -> None:
+    """An export is a tokenizer.json with the ids of the original, and .volt files keep them, too."""
+    vocabulary, real = read(family, tmp_path)
+    lines = [line for line in lines_for(FAMILIES[family][2]) if "▁" not in line]
+    vocabulary.save(tmp_path / "a.volt")
+    assert_same_ids(Vocabulary.load(tmp_path / "a.volt"), real, lines)
+    write_vocabulary(vocabulary, tmp_path / "again.json", to="huggingface")
+    again = tokenizers.Tokenizer.from_file(str(tmp_path / "again.json"))
+    for line, one, other in zip(
+        lines, *(t.encode_batch(lines, add_special_tokens=False) for t in (real, again)), strict=True
+    ):
+        assert one.ids == other.ids, line
+
+
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family not in READ])
+def test_other_families_are_refused_with_a_remedy(family: str, tmp_path: Path) -> None:
+    """The error names the step, and says what to do."""
+    with pytest.raises(VocabularyError, match=f"{re.escape(FAMILIES[family][-1])}.*; "):
+        read(family, tmp_path)
+
+
+def test_the_documentation_lists_the_families() -> None:
+    """Each row of the table has a family's name and what its import is."""
+    words = {"exact": "exact", GEMMAS: "exact, except for '▁' in text"}
+    rows = [f"| {family} | {words.get(result, 'refused')} |" for family, (*_, result) in FAMILIES.items()]
+    page = PAGE.read_text(encoding="utf-8")
+    assert [row for row in rows if row not in page] == []
