@@ -118,6 +118,7 @@ NAMED = {f"{role}_token": token for role, token in NAMES.items()} | {"mask_token
         {"special_tokens_map.json": NAMED, "tokenizer_config.json": {"tokenizer_class": "RobertaTokenizer"}},
         {"tokenizer_config.json": NAMED | {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": False}},
         {"tokenizer_config.json": {"tokenizer_class": "RobertaTokenizerFast"}},
+        {"config.json": {"model_type": "roberta"}},
         {"tokenizer_config.json": NAMED | {"tokenizer_class": "RobertaTokenizer", "extra_special_tokens": ["<x>"]}},
     ],
 )

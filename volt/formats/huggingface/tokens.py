@@ -27,7 +27,7 @@ from volt.vocabulary.validation import MOST_IDS
 from volt.vocabulary.vocabulary import Merging
 
 FILE, CONFIG, MAP = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
-ADDED, TEMPLATE = "added_tokens.json", "chat_template.jinja"
+ADDED, MODEL, TEMPLATE = "added_tokens.json", "config.json", "chat_template.jinja"
 FOUND = "found_by_volt"  # false in rows of added tokens that only the library finds in text
 _BYTE_TOKENS = frozenset(BYTE_TOKENS)
 _REMEDIES = {
@@ -138,9 +138,9 @@ _ROBERTA: Json = {
     **{"bos_token": "<s>", "eos_token": "</s>", "sep_token": "</s>", "cls_token": "<s>", "unk_token": "<unk>"},
     **{"pad_token": "<pad>", "mask_token": {"content": "<mask>", "lstrip": True}},
 }
-_CLASSES: dict[str, Json] = {
-    **dict.fromkeys(("RobertaTokenizer", "BartTokenizer", "LongformerTokenizer"), _ROBERTA),
-    "GPT2Tokenizer": dict.fromkeys(("unk_token", "bos_token", "eos_token"), "<|endoftext|>"),
+_CLASSES: dict[str, Json] = {  # by the name of the class without "Tokenizer", or by the type of the model
+    **dict.fromkeys(("roberta", "bart", "longformer"), _ROBERTA),
+    "gpt2": dict.fromkeys(("unk_token", "bos_token", "eos_token"), "<|endoftext|>"),
 }
 
 
@@ -193,8 +193,7 @@ def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[st
     if any(config.get("add_prefix_space") for config in configs):
         raise VocabularyError(f"{folder / CONFIG}: add_prefix_space {ADDS_SPACE}")
     roles, added, flags = dict[str, str](), dict[str, int](), dict[str, Json]()
-    of_class = [_CLASSES.get(str(config.get("tokenizer_class")).removesuffix("Fast"), {}) for config in configs[-1:]]
-    for config in of_class + configs[::-1]:
+    for config in [_defaults_of_class(folder), *configs[::-1]]:
         roles |= {role: text for role, text in role_names(config) if isinstance(text, str)}
         decoded = config.get("added_tokens_decoder")
         for number, row in decoded.items() if isinstance(decoded, dict) else ():
@@ -207,6 +206,17 @@ def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[st
         listed = load(folder / ADDED).items()
         added |= {token: number for token, number in listed if type(number) is int and number >= 0}
     return roles, added, {token: {"content": token} for token in added} | flags
+
+
+def _defaults_of_class(folder: Path) -> Json:
+    """Return the special tokens that transformers gives the tokenizer's class, which one of two files names."""
+    data = {name: load(folder / name) for name in (CONFIG, MODEL) if (folder / name).exists()}
+    kinds = [
+        data.get(CONFIG, {}).get("tokenizer_class"),
+        *map(data.get(MODEL, {}).get, ("tokenizer_class", "model_type")),
+    ]
+    kind = next((one for one in kinds if isinstance(one, str)), "")
+    return _CLASSES.get(kind.removesuffix("Fast").removesuffix("Tokenizer").lower(), {})
 
 
 def _named(config: Json) -> Iterator[Json]:
