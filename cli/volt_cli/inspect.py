@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Spell = Callable[[str], str]
 MOST_OF_VALUE = 1000  # characters that are shown of an entry of the provenance, or of a setting
+N_LISTED = 24  # special tokens
 _RUN = re.compile(r"(.)\1{7,}", re.DOTALL)  # of one character
 UNREACHED = {  # reason in volt.encode.reachable → its description
     "merges": "never the result of merging",
@@ -111,7 +112,8 @@ def _rows(data: dict[str, Any], line: str, n: int, spell: Spell) -> Iterator[tup
         elif name == "pieces":
             yield from [("cut", list(map(shown, map(spell, value))), " ")] * bool(line)
         elif isinstance(value, list):
-            yield name, list(map(shown, value or ["none"])), " "
+            others = [f"… {len(value) - N_LISTED:,} others"] * (len(value) > N_LISTED)
+            yield name, [*map(shown, value[:N_LISTED] or ["none"]), *others], " "
         else:
             yield name, _plain(value).split(" "), " "
 

@@ -172,7 +172,7 @@ def test_counting_is_as_without_user_tokens(name, tmp_path):
 
 
 def test_a_text_of_all_characters_is_encoded():
-    """However many private characters lines hold; one that holds them all lacks stand-ins, and has U+FFFD for the rest."""
+    """However many private characters lines hold; one that holds them all has U+FFFD for some."""
     which = next(
         n for n, one in enumerate(VOCABULARIES) if one.pretokenizer.name == "bytes+split: ?\\p{L}+|\\p{N}{1,3}"
     )

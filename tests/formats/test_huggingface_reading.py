@@ -85,7 +85,6 @@ def test_trained_files_are_read_and_agree(kind, tmp_path):
 
 FILES = {
     "dropout": ("whitespace", {"dropout": 0.3}, "The dropout of the file, 0.3"),
-    "fuse": ("whitespace", {"fuse_unk": True}, "A run of unknown characters is one <unk> there"),
     "unk": ("whitespace", {"unk_token": None}, "Unknown characters leave nothing, but pieces"),
     "truncation": ("whitespace", {"truncation": {"max_length": 3}}, "Truncation is not imported"),
     "padding": ("whitespace", {"padding": {"length": 9}}, "Padding is not imported"),

@@ -218,6 +218,7 @@ def unit_encoder_of(tables: MergeTables, rendering: Rendering | None, classes: C
     rendering: the output; None to output atoms, from which dropout encodes
     """
     from volt.kernels.encode_new_unit import ID_SIZE, numbering
+    from volt.kernels.pretokenize import NEVER
 
     vocabulary, nothing = tables.vocabulary, np.zeros(0, np.int32)
     symbols = np.arange(len(tables.retained) if rendering else 0, dtype=np.int32)
@@ -227,8 +228,11 @@ def unit_encoder_of(tables: MergeTables, rendering: Rendering | None, classes: C
     is_by_bytes = vocabulary.byte_fallback and not vocabulary.pretokenizer.is_bytes and vocabulary.marker != "suffix"
     if rendering and rendering.dtype == np.int32 and is_by_bytes:  # unknown characters consist of byte tokens only
         byte_ids = np.array([vocabulary.ids[token] for token in BYTE_TOKENS], np.int32)
+    cutter = loop_cutter(tables, empty.cutter, classes)
+    if rendering is None and vocabulary.fuse_unk:  # Python makes the atoms, in which runs of unknown characters are one
+        cutter = cutter._replace(cut=NEVER)
     return empty._replace(
-        cutter=loop_cutter(tables, empty.cutter, classes), sampled=rendering is None, merges=tables.merges,
+        cutter=cutter, sampled=rendering is None, merges=tables.merges,
         rule=tables.rule, starts=starts, rendered=values, byte_ids=byte_ids,
         widest=max(ID_SIZE, int(widths.max(initial=0))),
         width=int(widths[0]) if len(widths) and (widths == widths[0]).all() else 0,

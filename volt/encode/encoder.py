@@ -440,4 +440,6 @@ class Encoder:
 
     def _spelled(self, symbols: Ids, ends: NDArray[np.int64]) -> list[tuple[str, ...]]:
         spelled = [self._tables.spell(symbol) for symbol in symbols.tolist()]
+        for place in reversed([place for place, one in enumerate(symbols.tolist()) if self._tables.is_continued(one)]):
+            spelled[place], spelled[place + 1] = (spelled[place][0] + spelled[place + 1][0],), ()
         return [tuple(chain.from_iterable(spelled[start:end])) for start, end in pairwise([0, *ends.tolist()])]

@@ -2,7 +2,8 @@
 
 Atoms are numbered first, then tokens in the order in which merges make them. A symbol is such a number, or `-1 - code`
 for an unknown character or a private character that stands for a user token. If a text itself contains such private
-characters, these have codes beyond Unicode.
+characters, these have codes beyond Unicode. If a run of unknown characters is one piece, all but its last have codes
+from `_INSIDE` on.
 
 With merging "ranks", any two neighbours that spell a token may join, lowest rank first; without dropout, only one pair
 ever makes each token (see volt.encode.reachable).
@@ -121,6 +122,7 @@ def _ranks(results: Ints, n: int) -> Ints:
 
 
 _BEYOND = 2 * 0x110000  # where the codes of the text's own private characters start
+_INSIDE = 2 * _BEYOND  # where the codes of unknown characters start that the next unknown character continues
 NO_STATE = 0  # state of a generator that is not used
 
 
@@ -188,6 +190,11 @@ class MergeTables:
         is_ranked = self.vocabulary.merging == "ranks"
         return all_pairs(self.spelled, self.merges.results) if is_ranked else self.merges
 
+    @staticmethod
+    def is_continued(symbol: int) -> bool:
+        """Check whether the next unknown character belongs to the same piece."""
+        return symbol < -_INSIDE
+
     @property
     def rule(self) -> PieceRule:
         from volt.kernels.apply_bpe import PieceRule
@@ -204,6 +211,20 @@ class MergeTables:
         return self.encode_atoms(symbols, ends, dropout=dropout, state=state)
 
     def _symbols(self, codes: Longs, ends: Longs) -> tuple[Ints, Longs]:
+        symbols, ends = self._unfused(codes, ends)
+        if self.vocabulary.fuse_unk and not self.vocabulary.byte_fallback:
+            unknown = (symbols < 0) & ~self._are_users(symbols)
+            continued = unknown[:-1] & unknown[1:]
+            continued[ends[:-1] - 1] = False
+            symbols[:-1][continued] -= _INSIDE
+        return symbols, ends
+
+    def _are_users(self, symbols: Ints) -> NDArray[np.bool_]:
+        characters = -1 - symbols >> 1
+        in_range = (characters >= FIRST_HIDDEN) & (characters <= LAST_HIDDEN)
+        return in_range if self.vocabulary.special.user else np.zeros(len(symbols), bool)
+
+    def _unfused(self, codes: Longs, ends: Longs) -> tuple[Ints, Longs]:
         symbols, characters = self.symbol_of[codes], codes >> 1
         if not self.vocabulary.special.user or characters.max(initial=0) < FIRST_HIDDEN:
             return symbols, ends
@@ -226,7 +247,10 @@ class MergeTables:
         return encode_words(atoms, ends, merges, self.rule, dropout, np.array([state]))
 
     def spell(self, symbol: int) -> tuple[str, ...]:
-        """Return the pieces of a symbol. Byte tokens, or a user token at the end of a word, are several pieces."""
+        """Return the pieces of a symbol. Byte tokens, or a user token at the end of a word, are several pieces.
+
+        The character of a symbol that `is_continued` is the start of a piece.
+        """
         if symbol >= 0 and (self.retained[symbol] or not self.vocabulary.byte_fallback):
             return (self.tokens[symbol],)
         code = -1 - symbol if symbol < 0 else self.codes[symbol]

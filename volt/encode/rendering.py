@@ -59,6 +59,8 @@ class Rendering:
 
     def _spell(self, symbol: int) -> Sequence[int] | bytes:
         pieces, vocabulary = self._tables.spell(symbol), self._tables.vocabulary
+        if self._tables.is_continued(symbol):
+            return pieces[0].encode() if self._kind == "pieces" else b""
         if self._kind == "pieces":
             pieces = tuple(without_spaces(piece, is_bytes=vocabulary.pretokenizer.is_bytes) for piece in pieces)
             spelled = joined(pieces, self._separator) if self._separator else pieces

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise
 from operator import eq
 from pathlib import Path
@@ -65,6 +65,8 @@ def check(vocabulary: Vocabulary, path: str | Path, format: str, lines: Sequence
     """
     peer_of = getattr(format_module(format), "peer_of", None)
     peer = peer_of(Path(path), vocabulary) if peer_of else load_peer(path, format, special=vocabulary.special)
+    if format == "sentencepiece":  # whose models always do this
+        vocabulary = replace(vocabulary, fuse_unk=not vocabulary.byte_fallback)
     return compared(vocabulary.closed() if format == "huggingface" else vocabulary, peer, lines)
 
 

@@ -180,6 +180,7 @@ def text_of(vocabulary: Any) -> str:
         rows = list(zip(vocabulary.tokens, counts, strict=True) if counts else zip(vocabulary.tokens))
         return dump(head | {"provenance": provenance}, tokens=rows, merges=vocabulary.merges)
     head |= {"merging": vocabulary.merging, "whole_words": vocabulary.whole_words, "numbered": bool(vocabulary.order)}
+    head |= {"fuse_unk": True} if vocabulary.fuse_unk else {}
     head["provenance"] = provenance
     rest = iter(counts)
     pieces = [
@@ -248,6 +249,7 @@ def _numbered_tokens(file: VocabularyFile) -> dict[str, Any]:
         "order": pieces if file.value("numbered", bool) else (),
         "merging": file.value("merging", str),
         "whole_words": file.value("whole_words", bool),
+        "fuse_unk": "fuse_unk" in file.data and file.value("fuse_unk", bool),
     }
 
 

@@ -49,6 +49,7 @@ class Vocabulary:
         "steps"  its leftmost occurrence only, as in `tokenizers`; a later merge may make the parts of an earlier one
         "ranks"  like "steps", but any two neighbours that spell a merge's result, as in tiktoken and sentencepiece
     whole_words: whether a pre-token that equals a token is not split, as in tiktoken; tokens then need no merge
+    fuse_unk: whether a run of characters in a word that no token or merge contains is one piece, as in sentencepiece
     order: the piece of every id, "" for an unused id; by default special tokens, byte tokens, then `tokens`
 
     Raises VocabularyError if a token repeats or is spelled like a special token, or if a token or a part of a merge is
@@ -71,6 +72,7 @@ class Vocabulary:
     merging: Merging = "pairs"
     whole_words: bool = False
     order: tuple[str, ...] = ()
+    fuse_unk: bool = False
 
     def __post_init__(self) -> None:
         check_marker(self.marker)
@@ -84,6 +86,7 @@ class Vocabulary:
             "special": arguments.instance(self.special, SpecialTokens, "special"),
             "byte_fallback": arguments.flag(self.byte_fallback, "byte_fallback"),
             "whole_words": arguments.flag(self.whole_words, "whole_words"),
+            "fuse_unk": arguments.flag(self.fuse_unk, "fuse_unk"),
             "provenance": arguments.mapping(self.provenance, "provenance"),
             "order": tuple(arguments.texts(self.order, "order")),
         }
@@ -215,11 +218,13 @@ class Vocabulary:
         ('l', 'o', 'w', 'low', 'lo')
         """
         arguments.choice(order, "order", ("ids", "merges"))
-        if clash := next((token for token in self.scaffolding if token in self._reserved), None):
+        found = self.special.user if self.normalizer.name == "none" else ()  # in text, before any merge makes them
+        scaffolding = tuple(token for token in self.scaffolding if token not in found)
+        if clash := next((token for token in scaffolding if token in self._reserved), None):
             raise VocabularyError(f"{quoted(clash)}, made by merges, is a special token, too; rename the special token")
-        tokens = self.tokens + self.scaffolding
+        tokens = self.tokens + scaffolding
         counts = dict(zip(self.tokens, self.counts, strict=True)) if self.counts else {}
-        numbered = self.order and self.order + self.scaffolding
+        numbered = self.order and self.order + scaffolding
         if order == "merges":
             output, numbered = {token: rank for rank, token in reversed(list(enumerate(self.made)))}, ()
             tokens = tuple(sorted(tokens, key=lambda token: output.get(token, -1)))
@@ -235,13 +240,13 @@ class Vocabulary:
         )  # fmt: skip
         if not self.is_plain:
             roles = tuple(self.special.roles.items()), self.special.user, self.special.control
-            content += (*roles, self.merging, self.whole_words, self.order)
+            content += (*roles, self.merging, self.whole_words, self.order, *(True,) * self.fuse_unk)
         return blake2b(repr(content).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
     @property
     def is_plain(self) -> bool:
         """Return whether ids have the usual order, all four roles have tokens of their own, and merging is "pairs"."""
-        usual = self.merging == "pairs" and not self.whole_words and not self.order
+        usual = self.merging == "pairs" and not (self.whole_words or self.fuse_unk or self.order)
         return usual and self.special.has_four_roles
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -207,8 +207,6 @@ def _model_losses(model: Json, vocabulary: Vocabulary) -> Iterator[str]:
         yield f"The dropout of the file, {model['dropout']}, is not imported: give it when you encode."
     if knows_all:
         return
-    if model.get("fuse_unk") and unk:
-        yield f"A run of unknown characters is one {ours} there, and one for each character here."
     current = f"are {ours} each here" if ours else "leave nothing here"
     if unk is None and ours is None:
         yield "Unknown characters leave nothing, but pieces on both sides of one may join there, and not here."

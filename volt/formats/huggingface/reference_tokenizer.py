@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +103,11 @@ def _word_atoms(tokenizer: Any, text: str, suffix: str, *, is_first: bool) -> It
     words = cut.pre_tokenize_str(text) if cut else [(text, None)]
     if not is_first and cut and b'"first"' in cut.__getstate__() and text[0] != PREFIX:
         words[0] = (words[0][0].removeprefix(PREFIX), None)  # only a line's first part starts with "▁"
-    yield from chain.from_iterable((*word[:-1], word[-1] + suffix) for word, _ in words if word)
+    for word, _ in words:
+        atoms = (*word[:-1], word[-1] + suffix) if word else ()
+        for is_unknown, run in groupby(atoms, lambda atom: tokenizer.token_to_id(atom) is None):
+            symbols = list(run)
+            yield from ["".join(symbols)] if is_unknown and tokenizer.model.fuse_unk else symbols
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:

@@ -269,6 +269,7 @@ def read_tokens(
         "byte_fallback": fallback,
         "merging": merging_of(ordered),
         "whole_words": whole,
+        "fuse_unk": bool(model.get("fuse_unk")) and special.unk is not None and not fallback,
         "order": order_of(ids, (*special.all, *spelling), tokens),
     }
 

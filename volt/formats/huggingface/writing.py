@@ -204,7 +204,7 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def _closing_notes(vocabulary: Vocabulary, closed: Vocabulary) -> Iterator[str]:
-    if extra := vocabulary.scaffolding:
+    if extra := [token for token in vocabulary.scaffolding if token not in vocabulary.ids]:
         added = "token is added, with the id" if len(extra) == 1 else "tokens are added, with ids from"
         why = "merges make what VOLT splits back, which tokenizers cannot do"
         yield f"{len(extra):,} {added} {closed.ids[extra[0]]:,}: {why}."
@@ -246,7 +246,7 @@ def _tokenizer(vocabulary: Vocabulary) -> Json:
         "unk_token": special.unk,
         "continuing_subword_prefix": None,
         "end_of_word_suffix": SUFFIX if vocabulary.marker == "suffix" else None,
-        "fuse_unk": False,
+        "fuse_unk": vocabulary.fuse_unk,
         "byte_fallback": vocabulary.byte_fallback,
         "ignore_merges": vocabulary.whole_words,
         "vocab": vocabulary.ids,

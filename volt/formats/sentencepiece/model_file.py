@@ -11,7 +11,6 @@ The model's settings and pieces decide where VOLT cuts lines, so that no merge c
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -104,37 +103,24 @@ def normal_pieces(path: Path) -> dict[str, int]:
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-    """Load the model in the library. Its pieces of several unknown characters are split into characters, as in VOLT."""
+    """Load the model in the library."""
     model = _load(_existing(path))
     library = charsmap.load_library()
     processor = library.SentencePieceProcessor(model_proto=model.SerializeToString())
     ends = model.trainer_spec.treat_whitespace_as_suffix
 
-    def encode(lines: Sequence[str]) -> list[tuple[list[str], list[int]]]:
-        both = zip(*(processor.encode(list(lines), out_type=kind) for kind in (str, int)), strict=True)
-        return [_one_by_one(pieces, ids, unknown=processor.unk_id(), ends=ends) for pieces, ids in both]
+    def pieces(lines: Sequence[str]) -> list[list[str]]:
+        return [
+            [_ended(piece) if ends else piece for piece in row] for row in processor.encode(list(lines), out_type=str)
+        ]
 
     return Peer(
-        f"sentencepiece {library.__version__}",
-        pieces=lambda lines: [pieces for pieces, _ in encode(lines)],
-        ids=lambda lines: [ids for _, ids in encode(lines)],
+        f"sentencepiece {library.__version__}", pieces, lambda lines: processor.encode(list(lines), out_type=int)
     )
 
 
-def _one_by_one(
-    pieces: Sequence[str], ids: Sequence[int], *, unknown: int, ends: bool = False
-) -> tuple[list[str], list[int]]:
-    """Split pieces of several unknown characters; repeat their ids. ends: whether "▁" ends words, as VOLT's "</w>"
-
-    >>> _one_by_one(["a▁", "éü▁"], [7, 0], unknown=0, ends=True)
-    (['a</w>', 'é', 'ü</w>'], [7, 0, 0])
-    """
-    character = re.compile(f"(?s).{PREFIX}?" if ends else "(?s).")
-    parts = [character.findall(piece) if id_ == unknown else [piece] for piece, id_ in zip(pieces, ids, strict=True)]
-    values = [piece for part in parts for piece in part]
-    if ends:
-        values = [piece.removesuffix(PREFIX) + SUFFIX if piece.endswith(PREFIX) else piece for piece in values]
-    return values, [id_ for part, id_ in zip(parts, ids, strict=True) for _ in part]
+def _ended(piece: str) -> str:
+    return piece.removesuffix(PREFIX) + SUFFIX if piece.endswith(PREFIX) else piece
 
 
 def _model_path(path: Path) -> Path:
@@ -193,7 +179,7 @@ def vocabulary_of(model: Any) -> Vocabulary:
     if unmade:
         lost.append(f"{writing.such(unmade, 'has')} an id that VOLT does not use, because no two pieces spell it.")
     if not spells_bytes:
-        lost.append(writing.unknown_runs(special))
+        lost += writing.unknown_words(special.unk, tokens, marker=marker)
     if normalizer.form == "nfkc":
         lost.append("VOLT sorts the marks of a letter in NFKC's order; sentencepiece does not.")
     if special.user and normalizer != Normalizer():
@@ -208,6 +194,7 @@ def vocabulary_of(model: Any) -> Vocabulary:
         byte_fallback=spells_bytes,
         provenance={"format": "sentencepiece", "lost": lost},
         merging=joins.merging,
+        fuse_unk=not spells_bytes,
         order=() if order == usual else order,
     )
 

@@ -8,7 +8,7 @@ each letter with marks, that it changes.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, count
 from typing import Any
@@ -17,9 +17,9 @@ from volt.errors import VocabularyError
 from volt.formats.sentencepiece import charsmap
 from volt.formats.sentencepiece.charsmap import load_library, model_class
 from volt.formats.sentencepiece.merges import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER, Letters, last_join
-from volt.text.atoms import PREFIX, SUFFIX
+from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
-from volt.text.special_tokens import ROLES, SpecialTokens
+from volt.text.special_tokens import ROLES
 from volt.text.white_space import SPLIT_SPACE
 from volt.vocabulary import Vocabulary
 
@@ -196,7 +196,9 @@ def differences(vocabulary: Vocabulary) -> Iterator[str]:
     if special.unk is None:
         yield "sentencepiece needs a piece for unknown text, which the vocabulary lacks: it is added at the end."
     if not vocabulary.byte_fallback:
-        yield unknown_runs(special)
+        yield from unknown_words(special.unk, vocabulary.ids, marker=vocabulary.marker)
+    if not (vocabulary.byte_fallback or vocabulary.fuse_unk):
+        yield f"A run of unknown characters is one {special.unk} in sentencepiece, and one for each character here."
     if vocabulary.counts:
         yield "The counts of tokens are not exported."
     name = vocabulary.pretokenizer.of_lines.name
@@ -208,8 +210,10 @@ def differences(vocabulary: Vocabulary) -> Iterator[str]:
         yield f"{such(odd, 'joins')} other parts in sentencepiece than in its merge: any parts that spell a piece join."
 
 
-def unknown_runs(special: SpecialTokens) -> str:
-    return f"A run of unknown characters is one {special.unk} in sentencepiece, and one for each character here."
+def unknown_words(unk: str | None, ids: Collection[str], *, marker: Marker) -> Iterator[str]:
+    """Yield the sentence on unknown words next to each other, unless a token stands between them."""
+    if marker == "suffix" or PREFIX not in ids:
+        yield f"Unknown words in a row are one {unk} in sentencepiece, as no token separates them, and one each here."
 
 
 def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
