@@ -175,7 +175,7 @@ def test_a_bad_corpus_ends_in_one_message_with_its_place(
         (["--pretokenizer", "regex:["], 2, "invalid pre-tokenizer regex"),
         (["--normalizer", "nfd"], 2, "nfd"),
         (["--encoding-errors", "guess"], 2, "'guess' is not one of 'strict', 'replace', 'skip'"),
-        (["--special", "two words"], 2, "white space"),
+        (["--special", "two\x01words"], 2, "unprintable"),
         (["-o", "nowhere/v.volt"], 1, "nowhere/v.volt: cannot be written"),
     ],
 )

@@ -218,8 +218,8 @@ class Vocabulary:
         ('l', 'o', 'w', 'low', 'lo')
         """
         arguments.choice(order, "order", ("ids", "merges"))
-        found = self.special.user if self.normalizer.name == "none" else ()  # in text, before any merge makes them
-        scaffolding = tuple(token for token in self.scaffolding if token not in found)
+        in_text = self.special.user if self.normalizer.name == "none" else ()  # found before merging
+        scaffolding = tuple(token for token in self.scaffolding if token not in in_text)
         if clash := next((token for token in scaffolding if token in self._reserved), None):
             raise VocabularyError(f"{quoted(clash)}, made by merges, is a special token, too; rename the special token")
         tokens = self.tokens + scaffolding

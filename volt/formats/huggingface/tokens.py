@@ -105,10 +105,10 @@ def possible_merges(merges: Sequence[tuple[str, str]], *, marker: Marker) -> lis
     >>> possible_merges([("ab", "c"), ("a", "b"), ("xy", "z")], marker="none")
     [('ab', 'c'), ('a', 'b')]
     """
-    made, waiting = set[str](), list(merges)
+    output, waiting = set[str](), list(merges)
     while waiting:
-        later = [pair for pair in waiting if not all(_is_atom(part, marker) or part in made for part in pair)]
-        made.update("".join(pair) for pair in set(waiting).difference(later))
+        later = [pair for pair in waiting if not all(_is_atom(part, marker) or part in output for part in pair)]
+        output.update("".join(pair) for pair in set(waiting).difference(later))
         if len(later) == len(waiting):
             break
         waiting = later
@@ -161,8 +161,8 @@ def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[str]:
 
 def runs_of_spaces(added: Sequence[str], merges: Sequence[tuple[str, str]]) -> list[str]:
     """Return the added tokens of several "▁" that merges make, too, from spaces: they are ordinary tokens in VOLT."""
-    made = set(map("".join, merges))
-    return [token for token in added if set(token) == {PREFIX} and token in made]
+    output = set(map("".join, merges))
+    return [token for token in added if set(token) == {PREFIX} and token in output]
 
 
 def all_ids(data: Json, vocab: Mapping[str, int]) -> dict[str, int]:
