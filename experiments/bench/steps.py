@@ -1,4 +1,4 @@
-"""Tokens per second from text, or from indexed ids, to padded torch batches: VOLT's `Steps` beside two peers.
+"""Tokens per second from text, or from indexed ids, to padded torch batches: VOLT's `Steps` beside its peers.
 
     VENV/bin/python experiments/bench/steps.py [--seconds 2] [--repeats 3] [--json steps.json]
     VENV/bin/python experiments/bench/steps.py --sides "volt, text" "fairseq, ids"
@@ -107,6 +107,9 @@ SIDES = {
     "volt, text": Side("volt_text", "count_fairseq", workers=(0, 1, 2)),
     "volt, ids": Side("volt_ids", "count_fairseq", workers=(0, 1, 2)),
     "fairseq, ids": Side("fairseq", "count_fairseq"),
+    "numpy, ids": Side("numpy", "count_gathered", workers=(0,)),
+    "tokenizers, text": Side("tokenizers", "count_gathered", ("tokenizers",), workers=(0,)),
+    "datasets, mapped": Side("mapped", "count_gathered", ("datasets", "tokenizers"), workers=(0, 1, 2)),
     "datasets, text": Side("datasets", "count_datasets", ("datasets", "tokenizers", "transformers")),
 }
 OURS = "volt, text"

@@ -4,6 +4,10 @@
                  each epoch; DataLoader
     datasets     a streaming dataset of JSON lines, shuffled in a buffer, tokenised by `map`; DataLoader with the
                  collator of transformers
+    mapped       datasets as its experts use it: `map` with two processes, once, to ids in Arrow; fairseq's batches; a
+                 collator that only pads. The time before the first batch contains `map`
+    tokenizers   `encode_batch_fast` on a window of shuffled pairs, sorted and cut into batches, padded by numpy
+    numpy        ids are mapped into memory, and fairseq's batches are gathered and padded by numpy at once
 
 fairseq's side follows a description of fairseq, without what would only slow it: workers live through all epochs, rows
 are not sorted again within a batch, and the loop that cuts batches is compiled, as fairseq's is. datasets makes no
@@ -58,14 +62,17 @@ class Pairs:
         return {"id": i, "source": self.source[i], "target": self.target[i]}
 
     def batches(self, max_tokens: int) -> list[list[int]]:
-        """Shuffle rows, sort them by the lengths of target and source, and cut them into batches."""
-        source, target = np.array(self.source.sizes), np.array(self.target.sizes)
-        order = np.random.default_rng(1).permutation(len(source))
-        for sizes in (target, source):
-            order = order[np.argsort(sizes[order], kind="stable")]
-        ends = np.empty(len(order), np.int64)
-        n = cut(np.maximum(source, target)[order], max_tokens, ends)
-        return [rows.tolist() for rows in np.split(order, ends[: n - 1])]
+        return batches_of(np.array(self.source.sizes), np.array(self.target.sizes), max_tokens)
+
+
+def batches_of(source: NDArray[np.int32], target: NDArray[np.int32], max_tokens: int) -> list[list[int]]:
+    """Shuffle rows, sort them by the lengths of target and source, and cut them into batches."""
+    order = np.random.default_rng(1).permutation(len(source))
+    for sizes in (target, source):
+        order = order[np.argsort(sizes[order], kind="stable")]
+    ends = np.empty(len(order), np.int64)
+    n = cut(np.maximum(source, target)[order], max_tokens, ends)
+    return [rows.tolist() for rows in np.split(order, ends[: n - 1])]
 
 
 @numba.njit(cache=True)
@@ -166,3 +173,90 @@ def datasets(data: Data, n_workers: int) -> Iterator[Any]:
 def count_datasets(batch: Mapping[str, torch.Tensor]) -> Counted:
     mask, labels = batch["attention_mask"], batch["labels"]
     return Counted(len(labels), int(mask.sum()) + int((labels != IGNORED).sum()), mask.numel() + labels.numel())
+
+
+def grid(data: NDArray[Any], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> torch.Tensor:
+    """Gather rows of flat ids into one padded tensor of int64, (n_rows, longest)."""
+    columns = np.arange(sizes.max())
+    inside = columns < sizes[:, None]
+    return torch.from_numpy(
+        np.where(inside, data[np.where(inside, starts[:, None] + columns, 0)], PAD).astype(np.int64)
+    )
+
+
+def gathered(sides: Sequence[Any], rows: NDArray[np.int64]) -> dict[str, Any]:
+    """Return a batch of both sides. sides: data, starts and sizes of each"""
+    (source, sizes), (target, lengths) = (
+        (grid(data, starts[rows], sizes[rows]), sizes[rows]) for data, starts, sizes in sides
+    )
+    return {"source": source, "target": target, "n_tokens": int(sizes.sum() + lengths.sum())}
+
+
+def numpy(data: Data, n_workers: int) -> Iterator[Any]:
+    pairs = Pairs(data.folder)
+    sides = [
+        (
+            np.frombuffer(side.data, side.dtype),
+            np.array(side.starts) // side.dtype.itemsize,
+            np.array(side.sizes, np.int64),
+        )
+        for side in (pairs.source, pairs.target)
+    ]
+    for rows in Epochs(pairs.batches(data.max_tokens)):
+        yield gathered(sides, np.array(rows))
+
+
+def count_gathered(batch: Mapping[str, Any]) -> Counted:
+    source, target = batch["source"], batch["target"]
+    return Counted(len(source), batch["n_tokens"], source.numel() + target.numel())
+
+
+def tokenizers(data: Data, n_workers: int) -> Iterator[Any]:
+    from tokenizers import Tokenizer
+
+    tokenizer, draw = Tokenizer.from_file(str(data.folder / "hf" / "tokenizer.json")), np.random.default_rng(1)
+    pairs = [line.split("\t") for path in data.shards("tsv") for line in Path(path).read_text().split("\n")[:-1]]
+    while True:
+        order = draw.permutation(len(pairs))
+        for start in range(0, len(order), WINDOW):
+            texts = zip(*(pairs[row] for row in order[start : start + WINDOW]), strict=True)
+            sides = [flat([one.ids for one in tokenizer.encode_batch_fast(list(side))]) for side in texts]
+            longest = np.maximum(*(sizes for _, _, sizes in sides))
+            rows, ends = np.argsort(longest, kind="stable"), np.empty(len(longest), np.int64)
+            n = cut(longest[rows].astype(np.int32), data.max_tokens, ends)
+            batches = np.split(rows, ends[: n - 1])
+            for number in draw.permutation(len(batches)):
+                yield gathered(sides, batches[number])
+
+
+def flat(rows: Sequence[Ids]) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the ids of all rows, each ending in EOS, and where each row starts, and its size."""
+    sizes = np.array([len(row) + 1 for row in rows])
+    return np.array([number for row in rows for number in (*row, EOS)]), np.cumsum(sizes) - sizes, sizes
+
+
+def mapped(data: Data, n_workers: int) -> Iterator[Any]:
+    import pyarrow.compute as compute
+    from datasets import load_dataset
+    from tokenizers import Tokenizer
+
+    tokenizer, cache = Tokenizer.from_file(str(data.folder / "hf" / "tokenizer.json")), str(data.folder / "datasets")
+
+    def ids_of(rows: Mapping[str, list[str]]) -> dict[str, list[Ids]]:
+        return {side: [[*one.ids, EOS] for one in tokenizer.encode_batch_fast(rows[side])] for side in ("src", "tgt")}
+
+    text = load_dataset("json", data_files=data.shards("jsonl"), split="train", cache_dir=cache)
+    ids = text.map(ids_of, batched=True, num_proc=2, load_from_cache_file=False).with_format("numpy")
+    source, target = (compute.list_value_length(ids.data.column(side)).to_numpy() for side in ("src", "tgt"))
+    sampler: Any = Epochs(batches_of(source, target, data.max_tokens))
+    return iter(DataLoader(ids, batch_sampler=sampler, collate_fn=padded, **workers(n_workers)))
+
+
+def padded(items: Sequence[Mapping[str, NDArray[np.int64]]]) -> dict[str, Any]:
+    """Only pad: copy the rows of each side into one array."""
+    sides = []
+    for side in ("src", "tgt"):
+        rows = [item[side] for item in items]
+        sizes = np.array(list(map(len, rows)))
+        sides.append((np.concatenate(rows), np.cumsum(sizes) - sizes, sizes))
+    return gathered(sides, np.arange(len(items)))
