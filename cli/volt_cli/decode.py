@@ -48,12 +48,16 @@ def _from_ids(vocabulary: Vocabulary, files: list[str], **reading: Any) -> Itera
 
 def _from_pieces(vocabulary: Vocabulary, files: list[str], *, separator: str, **reading: Any) -> Iterator[bytes]:
     from volt.encode.decoder import decode
+    from volt.encode.rendering import without_spaces
     from volt.text.byte_alphabet import BYTE_TOKENS
 
     whole = {*vocabulary.special.user, *BYTE_TOKENS}
+    is_bytes, users = vocabulary.pretokenizer.is_bytes, vocabulary.special.spaced
+    spaced = {without_spaces(token, is_bytes=is_bytes): token for token in users}
+    spaced = {text: token for text, token in spaced.items() if text not in vocabulary.ids}
 
     def decoded(line: str) -> str:
-        row = [piece for piece in line.split(" ") if piece]
+        row = [spaced.get(piece, piece) for piece in line.split(" ") if piece]
         return decode(vocabulary, marked(row, separator, whole=whole) if separator else row) + "\n"
 
     for lines in read_lines(files, **reading):

@@ -222,7 +222,7 @@ def export(
         for note in notes:
             say(f"note: {with_options(named_stdout(out, path, note))}")
         place = outputs[0] if outputs and outputs[0].parent == out.parent else out  # the outputs may be inside it
-        vocabulary = vocabulary.closed() if to == "huggingface" else vocabulary
+        vocabulary = vocabulary.closed(exclude=vocabulary.special.user) if to == "huggingface" else vocabulary
         say_written(place, f"{vocabulary.size:,} tokens for {to}")
     if agreement:
         print_agreement(agreement, out)
@@ -231,7 +231,8 @@ def export(
 def _closed(vocabulary: Vocabulary, to: str, *, quiet: bool) -> Vocabulary:
     from volt.formats.registry import closing_order
 
-    closed = vocabulary.closed(order=closing_order(to))
+    exclude = vocabulary.special.user if to == "huggingface" else ()
+    closed = vocabulary.closed(order=closing_order(to), exclude=exclude)
     if closed.tokens[: vocabulary.size] != vocabulary.tokens and not quiet:
         say(f"note: {to} orders tokens by merges, so --closed changes ids; to use the new ids, import the file")
     return closed

@@ -175,21 +175,26 @@ def count_datasets(batch: Mapping[str, torch.Tensor]) -> Counted:
     return Counted(len(labels), int(mask.sum()) + int((labels != IGNORED).sum()), mask.numel() + labels.numel())
 
 
-def grid(data: NDArray[Any], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> torch.Tensor:
-    """Gather rows of flat ids into one padded tensor of int64, (n_rows, longest)."""
+def grid(
+    data: NDArray[Any], starts: NDArray[np.int64], sizes: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Gather rows of flat ids into one padded array of int64, (n_rows, longest). Also return which places have ids."""
     columns = np.arange(sizes.max())
     inside = columns < sizes[:, None]
-    return torch.from_numpy(
-        np.where(inside, data[np.where(inside, starts[:, None] + columns, 0)], PAD).astype(np.int64)
-    )
+    return np.where(inside, data[np.where(inside, starts[:, None] + columns, 0)], PAD).astype(np.int64), inside
 
 
 def gathered(sides: Sequence[Any], rows: NDArray[np.int64]) -> dict[str, Any]:
-    """Return a batch of both sides. sides: data, starts and sizes of each"""
-    (source, sizes), (target, lengths) = (
-        (grid(data, starts[rows], sizes[rows]), sizes[rows]) for data, starts, sizes in sides
+    """Return a batch with the tensors that VOLT's have. sides: data, starts and sizes of source and target"""
+    (source, source_mask), (target, target_mask) = (
+        grid(data, starts[rows], sizes[rows]) for data, starts, sizes in sides
     )
-    return {"source": source, "target": target, "n_tokens": int(sizes.sum() + lengths.sum())}
+    before = np.full_like(target, EOS)
+    before[:, 1:] = target[:, :-1]
+    before[~target_mask] = PAD
+    arrays = {"source": source, "source_mask": source_mask, "target": target, "target_mask": target_mask}
+    arrays |= {"before": before, "lengths": source_mask.sum(axis=1), "rows": rows}
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
 def numpy(data: Data, n_workers: int) -> Iterator[Any]:
@@ -208,7 +213,8 @@ def numpy(data: Data, n_workers: int) -> Iterator[Any]:
 
 def count_gathered(batch: Mapping[str, Any]) -> Counted:
     source, target = batch["source"], batch["target"]
-    return Counted(len(source), batch["n_tokens"], source.numel() + target.numel())
+    n_tokens = int(batch["source_mask"].sum() + batch["target_mask"].sum())
+    return Counted(len(source), n_tokens, source.numel() + target.numel())
 
 
 def tokenizers(data: Data, n_workers: int) -> Iterator[Any]:

@@ -211,10 +211,10 @@ def _words(vocabulary: Vocabulary, rule: UnitRule) -> pl.Expr:
     """Return the pre-tokens of column `normal`. If `marks_first`, split others after a dummy word; drop that."""
     import polars as pl
 
-    normal, first = pl.col("normal"), pl.col("first")
+    normal, first, hidden = pl.col("normal"), pl.col("first"), bool(vocabulary.special.user)
     if not rule.marks_first:
-        return vocabulary.pretokenizer.extract(normal, hidden=bool(vocabulary.special.user))
-    words = vocabulary.pretokenizer.extract(pl.when(first).then(normal).otherwise(pl.lit("x") + normal))
+        return vocabulary.pretokenizer.extract(normal, hidden=hidden)
+    words = vocabulary.pretokenizer.extract(pl.when(first).then(normal).otherwise(pl.lit("x") + normal), hidden=hidden)
     return pl.when(first).then(words).otherwise(words.list.slice(1))
 
 

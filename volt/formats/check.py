@@ -67,7 +67,9 @@ def check(vocabulary: Vocabulary, path: str | Path, format: str, lines: Sequence
     peer = peer_of(Path(path), vocabulary) if peer_of else load_peer(path, format, special=vocabulary.special)
     if format == "sentencepiece":  # whose models always do this
         vocabulary = replace(vocabulary, fuse_unk=not vocabulary.byte_fallback)
-    return compared(vocabulary.closed() if format == "huggingface" else vocabulary, peer, lines)
+    return compared(
+        vocabulary.closed(exclude=vocabulary.special.user) if format == "huggingface" else vocabulary, peer, lines
+    )
 
 
 def check_import(

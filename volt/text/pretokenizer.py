@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from volt import arguments
@@ -245,7 +245,7 @@ class PreTokenizer:
         text = arguments.text(text, "text")
         if (cutter := self.cutter) is not None:
             return (cutter if hidden else cutter.without_user_tokens).cut_text(text)
-        return list(_over_text(self.extract, text).item())
+        return list(_over_text(partial(self.extract, hidden=hidden), text).item())
 
 
 def as_pretokenizer(value: str | PreTokenizer) -> PreTokenizer:

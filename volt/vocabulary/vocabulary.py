@@ -10,7 +10,7 @@ An atom is a token that no merge makes. Scaffolding is the results of merges tha
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -207,10 +207,11 @@ class Vocabulary:
         retained = set(self.tokens)
         return tuple(token for token in dict.fromkeys(self.made) if token not in retained)
 
-    def closed(self, *, order: Literal["ids", "merges"] = "ids") -> Vocabulary:
+    def closed(self, *, order: Literal["ids", "merges"] = "ids", exclude: Collection[str] = ()) -> Vocabulary:
         """Return the vocabulary with its scaffolding as tokens of count 0, so that encoding splits nothing back.
 
         order: "ids" keeps all ids, scaffolding last; "merges" puts the results of merges last, by rank, as in tiktoken
+        exclude: tokens that stay scaffolding
 
         Raises VocabularyError if scaffolding is spelled like a special token.
 
@@ -218,8 +219,7 @@ class Vocabulary:
         ('l', 'o', 'w', 'low', 'lo')
         """
         arguments.choice(order, "order", ("ids", "merges"))
-        in_text = self.special.user if self.normalizer.name == "none" else ()  # found before merging
-        scaffolding = tuple(token for token in self.scaffolding if token not in in_text)
+        scaffolding = tuple(token for token in self.scaffolding if token not in exclude)
         if clash := next((token for token in scaffolding if token in self._reserved), None):
             raise VocabularyError(f"{quoted(clash)}, made by merges, is a special token, too; rename the special token")
         tokens = self.tokens + scaffolding

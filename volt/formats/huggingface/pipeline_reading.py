@@ -21,7 +21,7 @@ from typing import Any
 
 from volt.display import counted
 from volt.errors import ConfigError, VocabularyError, quoted
-from volt.formats.huggingface.pipeline_writing import Json, Scheme, replace_step
+from volt.formats.huggingface.pipeline_writing import FINAL_SIGMA, Json, Scheme, replace_step
 from volt.formats.huggingface.split_patterns import cut_name
 from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS
@@ -36,12 +36,13 @@ _FORMS = {"NFC": "nfc", "NFKC": "nfkc", "Lowercase": "lowercase"}
 _SPACE = replace_step(" ", PREFIX)
 _PREPEND = {"type": "Prepend", "prepend": PREFIX}
 _EACH_SPACE, _EACH_RUN, _LINE = " [^ ]*|[^ ]+", " +[^ ]*|[^ ]+", r"[\s\S]+"
+_UNCUT = tuple(f"split:{pattern}" for pattern in (_EACH_SPACE, _EACH_RUN, _LINE))  # not cut by the library
 
 
 def read_foreign(data: Json, model: Json, *, added: Sequence[str] = ()) -> Scheme:
     """Return the scheme that treats text as the sections of a tokenizer.json do. added: the added tokens"""
     suffix = model.get("end_of_word_suffix") == SUFFIX
-    steps = flat(data.get("normalizer"), "normalizers")
+    steps = [step for step in flat(data.get("normalizer"), "normalizers") if step != FINAL_SIGMA]
     cuts = flat(data.get("pre_tokenizer"), "pretokenizers")
     spaces = next((last for last in ([_PREPEND, _SPACE], [_SPACE]) if steps[-len(last) :] == last), [])
     steps = steps[: len(steps) - len(spaces)]
@@ -103,6 +104,8 @@ def _read_spaces(spaces: Sequence[Json], cuts: Sequence[Json], vocab: Iterable[s
         usual = "always" if last.get("add_prefix_space", True) else "never"
         scheme = str(last.get("prepend_scheme", usual)) if scheme == "never" else scheme
         splits = bool(last.get("split", True))
+    if not spaces and any(PREFIX in str(step.get("pattern")) for step in cuts):
+        raise VocabularyError(f"a step cuts text at {PREFIX!r} before Metaspace, which VOLT cannot do; remove the step")
     if cuts and spaces:
         cuts = [step for step in map(_unmarked, cuts) if step]
     if not cuts:
@@ -127,7 +130,11 @@ def _unmarked(step: Json) -> Json | None:
     if step.get("type") in ("Digits", "Punctuation"):
         return step
     if step.get("type") == "Split" and isinstance(text, str):
-        return None if " " in text else step | {"pattern": {"String": text.replace(PREFIX, " ")}}
+        return (
+            None
+            if " " in text and not step.get("invert")
+            else step | {"pattern": {"String": text.replace(PREFIX, " ")}}
+        )
     what = f"{step.get('type')} splits text whose spaces are '▁' already, which VOLT cannot do"
     raise VocabularyError(f"{what}; give the tokenizer's sentencepiece model, if it has one")
 
@@ -190,10 +197,11 @@ def _id_losses(data: Json, vocab: Json, vocabulary: Vocabulary) -> Iterator[str]
     for token in BYTE_TOKENS * vocabulary.byte_fallback:
         if token not in vocab:
             yield f"VOLT adds the token {token}, id {vocabulary.ids[token]}, which no text needs."
-    ids = dict[str, int]()
+    ids, n_new = dict[str, int](), 0
     for row in filter(itemgetter("content"), data.get("added_tokens") or []):
-        token, following = row["content"], max([len(vocab), *(number + 1 for number in ids.values())])
-        ids.setdefault(token, vocab.get(token, following))  # as the library numbers added tokens
+        token = row["content"]
+        ids.setdefault(token, vocab.get(token, len(vocab) + n_new))  # as the library numbers added tokens
+        n_new += token not in vocab
         if ids[token] != row["id"]:
             yield f"The added token {token}, which model.vocab lacks, has the id {ids[token]} there, {row['id']} here."
             return
@@ -207,6 +215,8 @@ def _model_losses(model: Json, vocabulary: Vocabulary) -> Iterator[str]:
         yield f"The dropout of the file, {model['dropout']}, is not imported: give it when you encode."
     if knows_all:
         return
+    if vocabulary.fuse_unk and vocabulary.pretokenizer.keeps_spaces and PREFIX not in vocabulary.ids:
+        yield f"Unknown words in a row are one {ours} there, as {PREFIX!r} is no token, and one each here."
     current = f"are {ours} each here" if ours else "leave nothing here"
     if unk is None and ours is None:
         yield "Unknown characters leave nothing, but pieces on both sides of one may join there, and not here."
@@ -265,11 +275,11 @@ def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> It
     moved = [
         name
         for name in late
-        if prepends or (marks and PREFIX in name) or (rewrites and not _is_inert(name, vocabulary))
+        if prepends or (marks and {" ", PREFIX} & {*name}) or (rewrites and not _is_inert(name, vocabulary))
     ]
     yield from _note(moved, "is", "are", "found in normalised text there, in raw text here.")
     raw = [row["content"] for row in users if not row.get("normalized")]
-    if pair := next((pair for pair in product(raw, late) if _overlap(*pair)), None) if not rewrites else None:
+    if pair := next((pair for pair in product(raw, late) if pair[1] not in moved and _overlap(*pair)), None):
         yield f"The added token {pair[0]} is found before {pair[1]} there; here, the longer one is found first."
     both = [row["content"] for row in users if _is_made(row["content"], data, vocabulary)]
     yield from _note(both, "is", "are", "also made by merges from other text there, and not here.")
@@ -349,7 +359,7 @@ def refuse(model: Json, data: Json, scheme: Scheme) -> None:
         what = "byte_fallback and ByteLevel, but not all letters of ByteLevel are tokens"
         raise VocabularyError(f"{what}, which VOLT cannot do; train a tokenizer with all 256 letters")
     remedy = "set ignore_merges to false if every token is made by merges"
-    if looks_up and name.startswith("metaspace") and not is_split:
+    if looks_up and not is_split and name.startswith(("metaspace", *_UNCUT)):
         raise VocabularyError(f"ignore_merges looks up whole lines in tokenizers, but words in VOLT; {remedy}")
     if looks_up and scheme.marker != "none":
         what = f"ignore_merges looks words up without their mark ({scheme.marker}), which VOLT cannot do"

@@ -84,7 +84,7 @@ _ENDING = {
     "unicode": rf"[{PREFIX}\p{{L}}\p{{M}}\p{{N}}]",
     "gpt2": rf"[{PREFIX}\s\p{{L}}\p{{N}}]",
 }
-_FINAL_SIGMA = r"\p{Cased}\p{Case_Ignorable}*\KΣ(?!\p{Case_Ignorable}*\p{Cased})"
+_SIGMA_AT_END = r"\p{Cased}\p{Case_Ignorable}*\KΣ(?!\p{Case_Ignorable}*\p{Cased})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +129,11 @@ class Scheme:
         return self.ends_users and self.pretokenizer in {"metaspace", "unicode"}
 
     @property
+    def lone_marks(self) -> set[str]:
+        """The lone marks that become added tokens."""
+        return {*[SUFFIX] * self.ends_users, *[PREFIX] * self.spaces_users}
+
+    @property
     def normalizes_users(self) -> bool:
         starts_lines = self.starts_lines and bool(self.users)
         return self.ends_users or self.spaces_users or starts_lines
@@ -160,7 +165,7 @@ def normalizers(scheme: Scheme) -> list[Json]:
     """Return the steps by which `tokenizers` normalises a text."""
     normalizer, name = Normalizer.parse(scheme.normalizer), scheme.pretokenizer
     form = [{"type": normalizer.form.upper()}] * (normalizer.form != "none")
-    lower = [replace_step(_FINAL_SIGMA, "ς", regex=True), {"type": "Lowercase"}, *form]
+    lower = [FINAL_SIGMA, {"type": "Lowercase"}, *form]
     if scheme.starts_segments:
         marks = [] if scheme.cut.if_absent else [{"type": "Prepend", "prepend": PREFIX}, replace_step(" ", PREFIX)]
         return form + lower * normalizer.lowercase + marks
@@ -269,3 +274,6 @@ def metaspace_step(scheme: str, *, split: bool) -> Json:
     split: whether it cuts the text at "▁"
     """
     return {"type": "Metaspace", "replacement": PREFIX, "prepend_scheme": scheme, "split": split}
+
+
+FINAL_SIGMA = replace_step(_SIGMA_AT_END, "ς", regex=True)

@@ -7,7 +7,7 @@ tokens that no merge makes become control tokens if possible, and otherwise are 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
@@ -63,16 +63,18 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     named, lost = tokens.role_tokens(path, model), list[str]()
     try:
         added = tokens.added_tokens(data, vocab)
-        own = own_scheme(data, model, users=_users(data, added), end=end)
+        own = own_scheme(data, model, added=tuple(added), end=end)
         if own and not own.users and added and own.pretokenizer.startswith("metaspace"):
             own = None  # the library puts "▁" before each segment between added tokens
         scheme = own or read_foreign(data, model, added=added)
-        possible = tokens.possible_merges(pairs, marker=scheme.marker)
-        spaces = tokens.runs_of_spaces(added, pairs) if not scheme.cut.is_bytes else []
+        possible = tokens.possible_merges(pairs, marker=scheme.marker, unk=model.get("unk_token"))
+        spaces = tokens.runs_of_spaces(data, pairs) if not scheme.cut.is_bytes else []
         users = scheme.users if own and scheme.users else [token for token in added if token not in spaces]
         if own is None or model.get("ignore_merges"):
             refuse(model, data, scheme)
         is_own = own is not None and scheme.users == tuple(users)
+        late = {bool(row.get("normalized")) for row in data.get("added_tokens") or [] if row["content"] in users}
+        is_own = is_own and late <= {scheme.normalizes_users}
         is_own = is_own and (not users or is_signed or scheme.normalizes_users)  # others write user tokens alike
         fields = tokens.read_tokens(scheme, model, tokens.all_ids(data, vocab), possible, named, users, is_own=is_own)
         result = Vocabulary(**fields, provenance={"format": "huggingface", "lost": lost})
@@ -122,26 +124,22 @@ def _found_by_us(data: Json) -> tuple[Json, bool]:
     return data | {"added_tokens": left}, len(left) < len(rows)
 
 
-def _users(data: Json, added: Sequence[str]) -> tuple[str, ...]:
-    """Return the user tokens of a file that VOLT wrote, whose other added tokens are not found in normalised text."""
-    late = {row["content"] for row in data.get("added_tokens") or [] if row.get("normalized")}
-    return tuple(token for token in added if (not late or token in late) and token not in (SUFFIX, PREFIX))
-
-
-def own_scheme(data: Json, model: Json, *, users: tuple[str, ...], end: str = SUFFIX) -> Scheme | None:
+def own_scheme(data: Json, model: Json, *, added: tuple[str, ...], end: str = SUFFIX) -> Scheme | None:
     """Return the scheme for which VOLT writes the file's normalizer and pre_tokenizer; None if there is no such scheme.
 
+    added: the added tokens; its user tokens are all of them except lone marks, or none
     end: how the file spells the lone token "</w>"
     """
+    choices = dict.fromkeys((added, tuple(token for token in added if token not in (SUFFIX, PREFIX)), ()))
     names = [*_NAMES, *_patterns(data.get("pre_tokenizer"))]
     markers: tuple[Marker, ...] = ("suffix",) if model.get("end_of_word_suffix") == SUFFIX else ("none", "prefix")
     sections = data.get("normalizer"), data.get("pre_tokenizer")
-    for marker, name, form, lower, result in product(markers, names, _FORMS, (False, True), dict.fromkeys((users, ()))):
+    for marker, name, form, lower, result in product(markers, names, _FORMS, (False, True), choices):
         scheme = Scheme(marker, Normalizer(form, lower).name, name, result, end=end)
         if sections == (
             sequence("normalizers", normalizers(scheme)),
             sequence("pretokenizers", pre_tokenizers(scheme)),
-        ):
+        ) and (not result or scheme.lone_marks.issuperset({*added}.difference(result))):
             return scheme
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from volt.errors import ConfigError, VocabularyError, shown_path
 from volt.formats.gpt2 import BESIDE, merges_in
 from volt.formats.huggingface.pipeline_writing import ENDED, vocab_without_ends
 from volt.formats.huggingface.reading import read
-from volt.formats.huggingface.tokens import FILE
+from volt.formats.huggingface.tokens import FILE, FOUND, load
 from volt.formats.protocol import USUAL, Peer, needs
 from volt.text.atoms import PREFIX, SUFFIX
 from volt.text.special_tokens import SpecialTokens
@@ -119,8 +120,15 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
 
 
 def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) -> Peer:
-    """Load an imported file in the library `tokenizers`, with the user tokens that were added on import."""
-    return _loaded(path, vocabulary, vocabulary.special, named_tokens(vocabulary))
+    """Load an imported file in the library `tokenizers`, with the user tokens that were added on import.
+
+    Tokens that only the library finds in text are differences, except in a file that VOLT wrote.
+    """
+    result = _loaded(path, vocabulary, vocabulary.special, named_tokens(vocabulary))
+    file = path / FILE if path.is_dir() else path
+    rows = (load(file).get("added_tokens") or []) if result.added and file.exists() else []
+    ours = {row["content"] for row in rows if not row.get(FOUND, True)}
+    return replace(result, added=tuple(token for token in result.added if token in ours))
 
 
 def _loaded(path: Path, vocabulary: Vocabulary | None, special: SpecialTokens, users: Sequence[str] = ()) -> Peer:

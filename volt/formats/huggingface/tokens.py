@@ -99,13 +99,17 @@ def model_merges(model: Json) -> Iterator[tuple[str, str]]:
         yield pair[0], pair[1]
 
 
-def possible_merges(merges: Sequence[tuple[str, str]], *, marker: Marker) -> list[tuple[str, str]]:
+def possible_merges(
+    merges: Sequence[tuple[str, str]], *, marker: Marker, unk: str | None = None
+) -> list[tuple[str, str]]:
     """Return the merges whose parts are characters or are made by other possible merges; others never apply.
+
+    unk: the unknown token, which the library merges, too
 
     >>> possible_merges([("ab", "c"), ("a", "b"), ("xy", "z")], marker="none")
     [('ab', 'c'), ('a', 'b')]
     """
-    output, waiting = set[str](), list(merges)
+    output, waiting = {unk} if unk else set[str](), list(merges)
     while waiting:
         later = [pair for pair in waiting if not all(_is_atom(part, marker) or part in output for part in pair)]
         output.update("".join(pair) for pair in set(waiting).difference(later))
@@ -159,10 +163,11 @@ def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[str]:
     return list(dict.fromkeys(row["content"] for row in sorted(rows, key=lambda row: int(row["id"]))))
 
 
-def runs_of_spaces(added: Sequence[str], merges: Sequence[tuple[str, str]]) -> list[str]:
-    """Return the added tokens of several "▁" that merges make, too, from spaces: they are ordinary tokens in VOLT."""
+def runs_of_spaces(data: Json, merges: Sequence[tuple[str, str]]) -> list[str]:
+    """Return added tokens of "▁", found in raw text, that merges make from spaces: they are ordinary tokens in VOLT."""
     output = set(map("".join, merges))
-    return [token for token in added if set(token) == {PREFIX} and token in output]
+    raw = [row["content"] for row in data.get("added_tokens") or [] if not row.get("normalized")]
+    return [token for token in raw if set(token) == {PREFIX} and token in output]
 
 
 def all_ids(data: Json, vocab: Mapping[str, int]) -> dict[str, int]:
@@ -192,8 +197,10 @@ def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[st
     configs = [load(folder / name) for name in (MAP, CONFIG) if (folder / name).exists()]
     if any(config.get("add_prefix_space") for config in configs):
         raise VocabularyError(f"{folder / CONFIG}: add_prefix_space {ADDS_SPACE}")
+    if _class_of(folder) == "blenderbot" and not any("add_prefix_space" in config for config in configs):
+        raise VocabularyError(f"{folder}: Blenderbot's add_prefix_space {ADDS_SPACE}")
     roles, added, flags = dict[str, str](), dict[str, int](), dict[str, Json]()
-    for config in [_defaults_of_class(folder), *configs[::-1]]:
+    for config in [_CLASSES.get(_class_of(folder), {}), *configs[::-1]]:
         roles |= {role: text for role, text in role_names(config) if isinstance(text, str)}
         decoded = config.get("added_tokens_decoder")
         for number, row in decoded.items() if isinstance(decoded, dict) else ():
@@ -208,15 +215,13 @@ def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[st
     return roles, added, {token: {"content": token} for token in added} | flags
 
 
-def _defaults_of_class(folder: Path) -> Json:
-    """Return the special tokens that transformers gives the tokenizer's class, which one of two files names."""
+def _class_of(folder: Path) -> str:
+    """Return the name of the tokenizer's class without "Tokenizer", or the model's type; "" if no file names one."""
     data = {name: load(folder / name) for name in (CONFIG, MODEL) if (folder / name).exists()}
-    kinds = [
-        data.get(CONFIG, {}).get("tokenizer_class"),
-        *map(data.get(MODEL, {}).get, ("tokenizer_class", "model_type")),
-    ]
-    kind = next((one for one in kinds if isinstance(one, str)), "")
-    return _CLASSES.get(kind.removesuffix("Fast").removesuffix("Tokenizer").lower(), {})
+    model = data.get(MODEL, {})
+    names = data.get(CONFIG, {}).get("tokenizer_class"), model.get("tokenizer_class"), model.get("model_type")
+    name = next((one for one in names if isinstance(one, str)), "")
+    return name.removesuffix("Fast").removesuffix("Tokenizer").lower()
 
 
 def _named(config: Json) -> Iterator[Json]:

@@ -104,7 +104,8 @@ def write_with_template(vocabulary: Vocabulary, path: Path, *, chat_template: st
 
 def contents(vocabulary: Vocabulary) -> tuple[Vocabulary, Json, Json]:
     """Return the closed vocabulary that the library can store, its tokenizer.json, and its tokenizer_config.json."""
-    vocabulary = vocabulary.closed()
+    has_normalizer = vocabulary.normalizer.name != "none"
+    vocabulary = vocabulary.closed(exclude=() if has_normalizer else vocabulary.special.user)  # never made from text
     _refuse(vocabulary)
     tokenizer = _tokenizer(vocabulary)
     rows = [{key: row[key] for key in row if key not in ("id", FOUND)} for row in tokenizer["added_tokens"]]
@@ -181,6 +182,8 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
     if only := [token for token in special.all if token not in special.user]:
         names = ", ".join(only[:3])
         yield f"transformers finds special tokens, such as {names}, in text; VOLT finds only user tokens."
+    if special.unk is None and not (vocabulary.byte_fallback or scheme.cut.is_bytes):
+        yield "Unknown characters leave nothing, but pieces on both sides of one may join there, and not in VOLT."
     if special.user:
         yield from _user_notes(scheme, special.user[0])
         if scheme.normalizes_users and scheme.normalizer != "none":
