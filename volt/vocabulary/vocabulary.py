@@ -14,9 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, count, filterfalse
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from volt import arguments
 from volt.display import counted, html_note, html_page, html_table
@@ -28,7 +31,17 @@ from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary.file_format import VocabularyFile, arguments_of, garbage_collection_paused, text_of
-from volt.vocabulary.validation import Kind, as_pairs, kinds_of, merge_faults, order_faults, token_faults
+from volt.vocabulary.validation import (
+    UNUSED,
+    Kind,
+    MergeRanks,
+    as_pairs,
+    kinds_of,
+    merge_faults,
+    order_faults,
+    token_faults,
+    unmade,
+)
 
 Merging: TypeAlias = Literal["pairs", "steps", "ranks"]
 
@@ -90,11 +103,11 @@ class Vocabulary:
         for name, value in values.items():
             object.__setattr__(self, name, value)  # the only way to convert fields of a frozen dataclass
         faults = chain(
-            merge_faults(self.merges, self.marker, in_any_order=self.merging != "pairs"),
+            merge_faults(self.merges, self.ranks, self.marker, in_any_order=self.merging != "pairs"),
             token_faults(
                 self.tokens,
                 self.counts,
-                self.merges,
+                self._unmade,
                 self.marker,
                 reserved=self._reserved,
                 whole_words=self.whole_words,
@@ -171,7 +184,9 @@ class Vocabulary:
     @cached_property
     def ids(self) -> dict[str, int]:
         """The id of every piece."""
-        return {piece: number for number, piece in enumerate(self.pieces) if piece}
+        result = dict(zip(self.pieces, count()))
+        result.pop(UNUSED, None)
+        return result
 
     @property
     def unk_id(self) -> int | None:
@@ -179,24 +194,35 @@ class Vocabulary:
         return None if self.special.unk is None else self.ids[self.special.unk]
 
     @cached_property
+    def ranks(self) -> MergeRanks:
+        """The merges that make tokens, as ranks."""
+        return MergeRanks.of(self.merges)
+
+    @cached_property
+    def token_ranks(self) -> NDArray[np.int32]:
+        """(n_tokens,) int32, the rank of the first merge that makes each token; −1 if no merge makes it."""
+        return self.ranks.of_tokens(self.tokens)
+
+    @property
+    def _unmade(self) -> dict[str, None]:
+        return unmade(self.tokens, self.token_ranks)
+
+    @property
     def made(self) -> tuple[str, ...]:
         """The result of each merge."""
-        return tuple(map("".join, self.merges))
+        return self.ranks.made
 
     @cached_property
     def atoms(self) -> tuple[str, ...]:
         """The tokens that no merge makes: first those in `tokens`, then those that only occur in merges."""
-        output = set(self.made)
-        mentioned = dict.fromkeys(chain(self.tokens, chain.from_iterable(self.merges)))
-        atoms = (token for token in mentioned if token not in output)
-        may_be_long = self.whole_words
+        parts = unmade(chain.from_iterable(self.merges), self.ranks.parts)
+        atoms, may_be_long = self._unmade | parts, self.whole_words
         return tuple(token for token in atoms if not may_be_long or atom_code(token, marker=self.marker) is not None)
 
     @cached_property
     def unmade(self) -> tuple[str, ...]:
         """The tokens of several characters that no merge makes; only `whole_words` allows them."""
-        known = {*self.made, *self.atoms}
-        return tuple(token for token in self.tokens if token not in known)
+        return tuple(filterfalse({*self.atoms}.__contains__, self._unmade))
 
     @cached_property
     def scaffolding(self) -> tuple[str, ...]:

@@ -184,10 +184,11 @@ def _id_losses(data: Json, vocab: Json, vocabulary: Vocabulary) -> Iterator[str]
         yield f"{counted(len(lost), 'token')} that no merge makes: left out, such as {lost[0]!r}, their ids not used."
     if vocabulary.marker == "suffix" and SUFFIX in vocabulary.ids and SUFFIX not in vocab:
         yield lone_end_note(vocabulary)
-    ids = dict[str, int]()
+    ids, following = dict[str, int](), len(vocab)
     for row in filter(itemgetter("content"), data.get("added_tokens") or []):
-        token, following = row["content"], max([len(vocab), *(number + 1 for number in ids.values())])
+        token = row["content"]
         ids.setdefault(token, vocab.get(token, following))  # as the library numbers added tokens
+        following = max(following, ids[token] + 1)
         if ids[token] != row["id"]:
             yield f"The added token {token}, which model.vocab lacks, has the id {ids[token]} there, {row['id']} here."
             return
@@ -252,7 +253,8 @@ def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> It
 
     rows: the added tokens with their flags, in the library's order;  data: their tokenizer.json, or {}
     """
-    users = [row for row in rows if row["content"] in vocabulary.special.user]
+    named = {*vocabulary.special.user}
+    users = [row for row in rows if row["content"] in named]
     for flag, verbs in _FLAGS.items():
         yield from _note([row["content"] for row in users if row.get(flag)], *verbs, f"there ({flag}), and not here.")
     rewrites, section = vocabulary.normalizer.name != "none", json.dumps(data.get("normalizer"))
@@ -291,8 +293,7 @@ def _is_made(token: str, data: Json, vocabulary: Vocabulary) -> bool:
     is_bytes = vocabulary.pretokenizer.is_bytes and not token.isascii()
     if token not in model.get("vocab", ()) or (is_plain and not is_bytes):
         return False
-    rows = (row.split(" ") if isinstance(row, str) else row for row in model.get("merges", ()))
-    return len(token) == 1 or token in map("".join, rows)
+    return len(token) == 1 or token in vocabulary.ranks.first
 
 
 def _names(tokens: Sequence[str]) -> str:

@@ -9,6 +9,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, filterfalse
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.normalizer import Normalizer
 from volt.text.special_tokens import LONGEST, ROLES, SpecialTokens
 from volt.vocabulary.file_format import parsed_json
-from volt.vocabulary.validation import MOST_IDS
+from volt.vocabulary.validation import MOST_IDS, MergeRanks
 from volt.vocabulary.vocabulary import Merging
 
 FILE, CONFIG, MAP = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
@@ -74,28 +76,38 @@ def model_vocab(model: Json) -> dict[str, int]:
 
 def checked_ids(vocab: Json, name: str) -> dict[str, int]:
     """Sort `vocab` by id. Raises VocabularyError if an id is invalid or repeats. name: what errors call `vocab`"""
-    of_id = dict[int, str]()
-    for token, number in vocab.items():
+    of_id, numbers = dict[int, str](), vocab.values()
+    if {*map(type, numbers)} <= {int} and min(numbers, default=0) >= 0 and len({*numbers}) == len(numbers):
+        return dict(sorted(vocab.items(), key=itemgetter(1)))
+    for token, number in vocab.items():  # slower
         if type(number) is not int or number < 0:
             raise VocabularyError(f"{name}: token {token!r} has the id {number!r}; give 0 or more")
         if (other := of_id.setdefault(number, token)) != token:
             raise VocabularyError(f"{name}: {other!r} and {token!r} have the same id {number}; change one")
-    return {of_id[number]: number for number in sorted(of_id)}
+    raise AssertionError(f"{name}: no id is damaged")
 
 
-def model_merges(model: Json) -> Iterator[tuple[str, str]]:
-    """Yield the merges. Raises VocabularyError unless both parts and the result of each are tokens."""
+def model_merges(model: Json) -> list[tuple[str, str]]:
+    """Return the merges. Raises VocabularyError unless both parts and the result of each are tokens."""
     rows, vocab = model.get("merges"), model["vocab"]
     if not isinstance(rows, list):
         raise VocabularyError("model.merges is missing or not a list; download or export it again")
-    for number, row in enumerate(rows, 1):
-        pair = row.split(" ") if isinstance(row, str) else row
+    pairs = [row.split(" ") if isinstance(row, str) else row for row in rows]
+    if {*map(type, pairs)} <= {list} and {*map(len, pairs)} <= {2} and _are_tokens(pairs, vocab):
+        return list(map(tuple, pairs))
+    for number, (row, pair) in enumerate(zip(rows, pairs, strict=True), 1):  # slower
         if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) and part for part in pair):
             raise VocabularyError(f"model.merges, entry {number}: {row!r} is not a pair of strings; fix it")
         if lacking := [token for token in (*pair, "".join(pair)) if token not in vocab]:
             what = f"it merges {pair[0]!r} and {pair[1]!r}, but {lacking[0]!r} is not in model.vocab"
             raise VocabularyError(f"model.merges, entry {number}: {what}; fix it, or remove the merge")
-        yield pair[0], pair[1]
+    raise AssertionError("no merge is damaged")
+
+
+def _are_tokens(pairs: list[Any], vocab: Json) -> bool:
+    parts = [*chain.from_iterable(pairs)]
+    is_text = {*map(type, parts)} <= {str} and "" not in parts
+    return is_text and all(map(vocab.__contains__, parts)) and all(map(vocab.__contains__, map("".join, pairs)))
 
 
 def falls_back(model: Json, vocab: Mapping[str, int]) -> bool:
@@ -124,7 +136,7 @@ def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[str]:
     for row in rows if isinstance(rows, list) else [None]:
         if not (isinstance(row, dict) and isinstance(row.get("content"), str) and type(row.get("id")) is int):
             raise VocabularyError("added_tokens must be a list of objects with 'id' and 'content'; export it again")
-    owners = {number: token for token, number in vocab.items()}
+    owners = dict(zip(vocab.values(), vocab, strict=True))
     for token, number in ((row["content"], row["id"]) for row in rows):
         if number < 0 or vocab.get(token, number) != number:
             raise VocabularyError(f"added token {token!r} has the id {number}, not its id in model.vocab; fix it")
@@ -136,7 +148,7 @@ def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[str]:
 def all_ids(data: Json, vocab: Mapping[str, int]) -> dict[str, int]:
     """Return token → id for the model's tokens and the added tokens, in rising order of ids."""
     result = dict(vocab) | {row["content"]: row["id"] for row in data.get("added_tokens") or []}
-    return dict(sorted(result.items(), key=lambda item: item[1]))
+    return dict(sorted(result.items(), key=itemgetter(1)))
 
 
 def role_tokens(path: Path, model: Json) -> dict[str, str]:
@@ -207,25 +219,25 @@ def read_tokens(
     named: role → token
     added: user tokens
     """
-    output, fallback = set(map("".join, merges)), falls_back(model, model.get("vocab", ids))
-    whole = bool(model.get("ignore_merges"))
-    atoms = {token for token in ids if atom_code(token, marker=scheme.marker) is not None}
+    ordered, fallback = last_of_equal(merges), falls_back(model, model.get("vocab", ids))
+    ranks, whole = MergeRanks.of(ordered), bool(model.get("ignore_merges"))
     spelling = BYTE_TOKENS * fallback
     if scheme.marker == "suffix" and (fallback or (added and not scheme.cut.isolates_users)):
         spelling += (SUFFIX,)
-    unmade = [token for token in ids if token not in output and token not in atoms and token not in spelling]
+    others = [token for token in filterfalse(ranks.first.__contains__, ids) if token not in spelling]
+    unmade = [token for token in others if atom_code(token, marker=scheme.marker) is None]
     special = _special(named, unmade, added, ids, is_own=is_own, whole=whole)
-    reserved = {*special.all, *spelling}
-    tokens = tuple(token for token in ids if (whole or token in output or token in atoms) and token not in reserved)
+    left_out = {*special.all, *spelling, *(() if whole else unmade)}
+    tokens = tuple(filterfalse(left_out.__contains__, ids))
     return {
-        "merges": (ordered := last_of_equal(merges)),
+        "merges": ordered,
         "tokens": tokens,
         "marker": scheme.marker,
         "normalizer": Normalizer.parse(scheme.normalizer),
         "pretokenizer": scheme.cut,
         "special": special,
         "byte_fallback": fallback,
-        "merging": merging_of(ordered),
+        "merging": merging_of(ordered, ranks),
         "whole_words": whole,
         "order": order_of(ids, (*special.all, *spelling), tokens),
     }
@@ -236,15 +248,10 @@ def last_of_equal(merges: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], .
     return tuple(dict.fromkeys(reversed(merges)))[::-1]
 
 
-def merging_of(merges: Sequence[tuple[str, str]]) -> Merging:
-    """Return how `tokenizers` merges: by "steps" if a merge `joins_later` or is `remade`, otherwise by "pairs"."""
-    return "steps" if joins_later(merges) or next(remade(merges), None) else "pairs"
-
-
-def joins_later(merges: Sequence[tuple[str, str]]) -> bool:
-    """Check whether some merge joins a part that only a later merge makes."""
-    first = {token: rank for rank, token in reversed(list(enumerate(map("".join, merges))))}
-    return any(first.get(left, -1) >= rank or first.get(right, -1) >= rank for rank, (left, right) in enumerate(merges))
+def merging_of(merges: Sequence[tuple[str, str]], ranks: MergeRanks) -> Merging:
+    """Return how `tokenizers` merges: by "steps" if a part is made later or is `remade`, otherwise by "pairs"."""
+    repeats = len(ranks.first) < len(merges)  # only then a merge may be remade
+    return "steps" if ranks.join_later or (repeats and next(remade(merges), None)) else "pairs"
 
 
 def order_of(ids: Mapping[str, int], reserved: Sequence[str], tokens: Sequence[str]) -> tuple[str, ...]:
