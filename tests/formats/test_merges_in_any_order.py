@@ -13,7 +13,7 @@ from volt.errors import VocabularyError
 from volt.formats import huggingface
 from volt.formats.huggingface.tokens import merging_of
 from volt.vocabulary import Vocabulary
-from volt.vocabulary.validation import MergeRanks
+from volt.vocabulary.validation import joins_later
 
 pytest.importorskip("tokenizers")
 TOKENS = ["".join(letters) for n in (1, 2, 3, 4) for letters in product("ab", repeat=n)]
@@ -56,8 +56,8 @@ def test_a_merge_may_stand_before_its_parts_where_steps_are_taken(merges):
     """Merges by pairs are those whose parts come first; the others are read as steps."""
     made = [{"a", "b", *map("".join, merges[:rank])} for rank in range(len(merges))]
     in_order = all(known.issuperset(pair) for known, pair in zip(made, merges, strict=True))
-    assert in_order or merging_of(merges, MergeRanks.of(merges)) == "steps"
-    assert in_order or MergeRanks.of(merges).join_later
+    assert in_order or merging_of(merges) == "steps"
+    assert in_order or joins_later(merges)
 
 
 def test_a_part_that_nothing_makes_is_refused():

@@ -10,10 +10,9 @@ ever makes each token (see volt.encode.reachable).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import chain, compress, count
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -156,22 +155,15 @@ class MergeTables:
         codes = [atom_code(atom, marker=vocabulary.marker) or 0 for atom in vocabulary.atoms]
         symbol_of = np.arange(-1, -1 - 2 * 0x110000, -1, dtype=np.int32)  # eight times as fast as -1 - np.arange(…)
         symbol_of[codes] = np.arange(len(codes), dtype=np.int32)
-        ranks, atoms, unmade = vocabulary.ranks, vocabulary.atoms, vocabulary.unmade
-        is_first = ranks.results == np.arange(len(ranks.made))
-        tokens = (*atoms, *compress(ranks.made, is_first.tolist()), *unmade)
-        if max(len(tokens), len(ranks.made)) > MOST:  # for the table of pairs
+        tokens, (lefts, rights, results, own) = vocabulary.numbering
+        if max(len(tokens), len(results)) > MOST:  # for the table of pairs
             raise VocabularyError(
-                f"{len(tokens):,} tokens and {len(ranks.made):,} merges: at most {MOST:,} of each; "
-                "choose a smaller size"
+                f"{len(tokens):,} tokens and {len(results):,} merges: at most {MOST:,} of each; choose a smaller size"
             )
-        others = dict(zip(atoms, count())) | dict(zip(unmade, count(len(tokens) - len(unmade))))
-        by_rank = np.append(len(atoms) + np.cumsum(is_first) - 1, -1).astype(np.int32)
-        results = by_rank[ranks.results]
-        lefts, rights = _numbered(chain.from_iterable(vocabulary.merges), by_rank[ranks.parts], others).reshape(-1, 2).T
         keys = lefts.astype(np.int64) << 32 | rights
         parts, retained = np.full(len(tokens), -1), np.zeros(len(tokens), np.uint8)
         parts[results[::-1]] = keys[::-1]  # if several merges make a token, the first merge is written last
-        retained[_numbered(vocabulary.tokens, by_rank[vocabulary.token_ranks], others)] = 1
+        retained[own] = 1
         spelled, words, is_ranked = NOTHING, no_spellings(), vocabulary.merging == "ranks"
         if is_ranked or vocabulary.whole_words:
             spelled = _spelled(tokens, symbol_of, vocabulary.marker)
@@ -240,13 +232,6 @@ class MergeTables:
         if self.vocabulary.byte_fallback and not self.vocabulary.pretokenizer.is_bytes:
             return (*(BYTE_TOKENS[byte] for byte in character.encode()), SUFFIX)[: len(character.encode()) + final]
         return (atom_text(code),)
-
-
-def _numbered(tokens: Iterable[str], numbers: Ints, others: Mapping[str, int]) -> Ints:
-    """Return the numbers of tokens, where those below 0 are replaced by `others`."""
-    missing = numbers < 0
-    numbers[missing] = [others[token] for token in compress(tokens, missing.tolist())]
-    return numbers
 
 
 def _spelled(tokens: Sequence[str], symbol_of: Ints, marker: Marker) -> Spelled:

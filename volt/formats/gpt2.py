@@ -26,7 +26,6 @@ from volt.text.special_tokens import ROLES, SpecialTokens
 from volt.vocabulary import Vocabulary
 from volt.vocabulary.add_special_tokens import END, FINDS_END, FINDS_OTHERS, control_notes
 from volt.vocabulary.file_format import parsed_json
-from volt.vocabulary.validation import MergeRanks
 
 BESIDE = ("vocab.json", "encoder.json")
 MERGES = ("merges.txt", "vocab.bpe")
@@ -78,8 +77,7 @@ def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
     try:
         vocabulary = Vocabulary(
             merges=merges, tokens=tokens, marker="none", pretokenizer=PreTokenizer("bytes"), special=special,
-            merging=huggingface.merging_of(merges, MergeRanks.of(merges)),
-            order=huggingface.order_of(ids, special.all, tokens),
+            merging=huggingface.merging_of(merges), order=huggingface.order_of(ids, special.all, tokens),
         )  # fmt: skip
     except VocabularyError as error:
         section, index = error.place or ("", 0)

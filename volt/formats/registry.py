@@ -113,6 +113,7 @@ _OTHERS = {  # the first bytes, in lower case, of files that are often given ins
 }
 _VOLT = "VOLT"
 _UNLIKE_RANKS = (_VOLT, "sentencepiece", "huggingface")  # a ranks file is never mistaken for these
+_CACHED = ("huggingface", "tiktoken")  # formats of large files, all of which `files_read` returns, the main one last
 _OWN = b'{"volt"'  # the first bytes of a VOLT file
 
 
@@ -212,6 +213,7 @@ def read_vocabulary(
     ('t', 'h', 'th', '', '', '<url>', '</w>')
     """
     from volt.vocabulary.add_special_tokens import named
+    from volt.vocabulary.cached_vocabulary import cached_vocabulary
     from volt.vocabulary.file_format import garbage_collection_paused
 
     with ExitStack() as stack:
@@ -220,7 +222,9 @@ def read_vocabulary(
         if merges is not None:
             copy = local_copy(arguments.path(merges, "merges"), kind=VocabularyError)
             merges = _no_pipe(stack.enter_context(copy))
-        output = _read(place, format or _format_at(place), merges, pattern)
+        name = format or _format_at(place)
+        paths = files_read(place, format=name) if name in _CACHED and merges is None else ()
+        output = cached_vocabulary(paths, lambda: _read(place, name, merges, pattern), name, pattern)
         try:
             return named(output, special=special, unk=unk, bos=bos, eos=eos, pad=pad)
         except ArgumentError:

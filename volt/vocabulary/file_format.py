@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, compress
+from itertools import chain
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -102,14 +102,13 @@ class VocabularyFile:
             raise VocabularyError(f"{self.where(name)}: {name!r} is missing or not a {kind.__name__}; save it again")
         return self.data[name]
 
-    def columns(self, name: str, *kinds: type) -> list[list[Any]]:
-        """Return the columns of a list of rows, after `check_row` for each row."""
+    def rows(self, name: str, *kinds: type) -> list[list[Any]]:
+        """Return a list's rows, after `check_row` for each."""
         rows = self.value(name, list)
-        if (result := _columns(rows, kinds)) is not None:  # which is faster than the search for the damaged row
-            return result
-        for index in range(len(rows)):
-            self.check_row(name, index, *kinds)
-        raise AssertionError(f"{name}: no row is damaged")
+        if not _fit(rows, kinds):  # which is faster than the search for the damaged row
+            for index in range(len(rows)):
+                self.check_row(name, index, *kinds)
+        return list(rows)
 
     def check_row(self, name: str, index: int, *kinds: type) -> None:
         """Raise VocabularyError, with the line, if a row's values are not of these types, or a string is empty."""
@@ -126,15 +125,12 @@ class VocabularyFile:
         return shown_path(self.path) if index is None else f"{shown_path(self.path)}: {name}, row {index + 1}"
 
 
-def _columns(rows: list[Any], kinds: Sequence[type]) -> list[list[Any]] | None:
-    """Return the columns of rows; None unless all rows are lists of values of these types, without an empty string."""
-    n = len(kinds)
-    if {*map(type, rows)} - {list} or {*map(len, rows)} - {n}:
-        return None
-    values = list(chain.from_iterable(rows))
-    columns = [values[place::n] for place in range(n)]
-    is_sound = all({*map(type, column)} <= {kind} for kind, column in zip(kinds, columns, strict=True))
-    return columns if is_sound and "" not in values else None
+def _fit(rows: list[Any], kinds: Sequence[type]) -> bool:
+    """Check whether every row is a list of values of these types, without an empty string."""
+    if {*map(type, rows)} - {list} or {*map(len, rows)} - {len(kinds)}:
+        return False
+    columns = zip(kinds, zip(*rows, strict=True), strict=False)
+    return all({*map(type, column)} == {kind} and "" not in column for kind, column in columns)
 
 
 @contextmanager
@@ -218,7 +214,7 @@ def arguments_of(file: VocabularyFile) -> dict[str, Any]:
     is_plain = file.data["volt"] == PLAIN
     return {
         **(_plain_tokens(file) if is_plain else _numbered_tokens(file)),
-        "merges": tuple(zip(*file.columns("merges", str, str), strict=True)),
+        "merges": tuple((left, right) for left, right in file.rows("merges", str, str)),
         "marker": file.value("marker", str),
         "normalizer": Normalizer.parse(file.value("normalizer", str)),
         "pretokenizer": PreTokenizer.parse(file.value("pretokenizer", str)),
@@ -231,28 +227,25 @@ def arguments_of(file: VocabularyFile) -> dict[str, Any]:
 def _plain_tokens(file: VocabularyFile) -> dict[str, Any]:
     first = file.value("tokens", list)[:1]
     counted = bool(first) and isinstance(first[0], list) and len(first[0]) == 2
-    tokens, *counts = map(tuple, file.columns("tokens", *((str, int) if counted else (str,))))
-    return {"tokens": tokens, "counts": counts[0] if counted else ()}
+    tokens = file.rows("tokens", *((str, int) if counted else (str,)))
+    return {"tokens": tuple(row[0] for row in tokens), "counts": tuple(row[1] for row in tokens) if counted else ()}
 
 
 def _numbered_tokens(file: VocabularyFile) -> dict[str, Any]:
     rows = file.value("pieces", list)
-    columns = _columns(rows, (str, str))
-    is_counted = columns is None and any(isinstance(row, list) and len(row) == 3 for row in rows)
-    if columns is None or {*columns[1]} - {*KINDS}:
+    is_counted = any(isinstance(row, list) and len(row) == 3 for row in rows)
+    if is_counted or not _fit(rows, (str, str)) or {row[1] for row in rows} - {*KINDS}:
         for index, row in enumerate(rows):
             n = 3 if is_counted and isinstance(row, list) and row[1:2] == ["token"] else 2
             file.check_row("pieces", index, *(str, str, int)[:n])
             if row[1] not in KINDS:
                 raise VocabularyError(f"{file.where('pieces', index)}: unknown kind {quoted(row[1])}; fix it")
-        columns = [[row[0] for row in rows], [row[1] for row in rows]]
-    pieces, are_tokens = columns[0], [kind == "token" for kind in columns[1]]
-    if _NO_PIECE in columns[1]:
-        pieces = [UNUSED if kind == _NO_PIECE else piece for piece, kind in zip(*columns, strict=True)]
+    tokens = [row for row in rows if row[1] == "token"]
+    pieces = tuple(UNUSED if row[1] == _NO_PIECE else row[0] for row in rows)
     return {
-        "tokens": tuple(compress(columns[0], are_tokens)),
-        "counts": tuple(row[2] for row in compress(rows, are_tokens)) if is_counted else (),
-        "order": tuple(pieces) if file.value("numbered", bool) else (),
+        "tokens": tuple(row[0] for row in tokens),
+        "counts": tuple(row[2] for row in tokens) if is_counted else (),
+        "order": pieces if file.value("numbered", bool) else (),
         "merging": file.value("merging", str),
         "whole_words": file.value("whole_words", bool),
     }

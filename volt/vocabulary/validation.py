@@ -1,20 +1,16 @@
 """The kinds of pieces, and the checks of a vocabulary's merges, tokens and order.
 
->>> merges = [("l", "o"), ("lo", "wer")]
->>> next(merge_faults(merges, MergeRanks.of(merges), "none"))
+>>> next(merge_faults([("l", "o"), ("lo", "wer")], {"lo", "lower"}, "none"))
 ('merges', 1, "'wer' is neither a character nor made by an earlier merge; add that merge")
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain, compress, filterfalse, pairwise, repeat
+from collections.abc import Collection, Iterator, Sequence, Set
+from itertools import chain, count, filterfalse, pairwise, repeat
+from operator import ge
 from typing import Any, Literal, TypeAlias, get_args
-
-import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
 from volt.errors import VocabularyError, VoltError, quoted, shown
@@ -64,12 +60,11 @@ def kinds_of(pieces: Sequence[str], special: SpecialTokens, others: Sequence[str
 
 def order_faults(order: Sequence[str], reserved: Sequence[str], tokens: Sequence[str]) -> Iterator[Fault]:
     """Yield the faults of an order of pieces. reserved: special and byte tokens;  tokens: all others, by id"""
-    retained = set(tokens)
-    others = [piece for piece in filterfalse(retained.__contains__, order) if piece]
-    is_complete = sorted(others) == sorted({*reserved} - retained) and len(retained) == len(tokens)
-    if is_complete and [*filter(retained.__contains__, order)] == [*tokens] and len(order) <= MOST_IDS:
-        return  # faster than the search for faults
-    known, places = {*reserved, *tokens}, dict[str, int]()
+    known, places, retained = {*reserved, *tokens}, dict[str, int](), set(tokens)
+    others = sorted(piece for piece in filterfalse(retained.__contains__, order) if piece)
+    is_complete = others == sorted({*reserved} - retained) and len(retained) == len(tokens) and len(order) <= MOST_IDS
+    if is_complete and [*filter(retained.__contains__, order)] == [*tokens]:  # faster than the search for faults
+        return
     for number, piece in enumerate(order):
         if piece == UNUSED:
             continue
@@ -91,61 +86,18 @@ def order_faults(order: Sequence[str], reserved: Sequence[str], tokens: Sequence
                 return
 
 
-@dataclass(frozen=True, slots=True)
-class MergeRanks:
-    """The merges that make tokens, as ranks.
-
-    made: the result of each merge
-    first: token → the rank of the first merge that makes it
-    parts: (2 · n_merges,) int32, the rank of the first merge that makes each part; −1 if no merge makes it
-
-    >>> MergeRanks.of([("l", "o"), ("lo", "w"), ("l", "ow"), ("low", "er")]).parts.tolist()
-    [-1, -1, 0, -1, -1, -1, 1, -1]
-    """
-
-    made: tuple[str, ...]
-    first: dict[str, int]
-    parts: NDArray[np.int32]
-
-    @classmethod
-    def of(cls, merges: Pairs) -> MergeRanks:
-        made = tuple(map("".join, merges))
-        first = dict(zip(reversed(made), range(len(made) - 1, -1, -1), strict=True))
-        return cls(made, first, _looked_up(first, chain.from_iterable(merges)))
-
-    def of_tokens(self, tokens: Iterable[str]) -> NDArray[np.int32]:
-        """Return the rank of the first merge that makes each token, (n_tokens,) int32; −1 if no merge makes it."""
-        return _looked_up(self.first, tokens)
-
-    @property
-    def join_later(self) -> bool:
-        """Whether some merge joins a part that only a later merge makes."""
-        return bool((self.parts >= np.arange(len(self.parts)) // 2).any())
-
-    @property
-    def results(self) -> NDArray[np.int32]:
-        """(n_merges,) int32, the rank of the first merge with the result of each merge."""
-        if len(self.first) == len(self.made):
-            return np.arange(len(self.made), dtype=np.int32)
-        return self.of_tokens(self.made)
+def joins_later(merges: Pairs) -> bool:
+    """Check whether some merge joins a part that only a later merge makes."""
+    first = dict(zip(map("".join, reversed(merges)), range(len(merges) - 1, -1, -1), strict=True))
+    return any(any(map(ge, map(first.get, parts, repeat(-1)), count())) for parts in zip(*merges, strict=True))
 
 
-def _looked_up(first: Mapping[str, int], tokens: Iterable[str]) -> NDArray[np.int32]:
-    return np.fromiter(map(first.get, tokens, repeat(-1)), np.int32)
-
-
-def unmade(tokens: Iterable[str], ranks: NDArray[np.int32]) -> dict[str, None]:
-    """Return the tokens whose rank is below 0, in their order, without repetition."""
-    return dict.fromkeys(compress(tokens, (ranks < 0).tolist()))
-
-
-def merge_faults(merges: Pairs, ranks: MergeRanks, marker: Marker, *, in_any_order: bool = False) -> Iterator[Fault]:
-    """Yield the faults of merges. in_any_order: whether a later merge may make the parts of an earlier one"""
-    is_text, is_ordered = _is_text("".join(chain.from_iterable(merges))), in_any_order or not ranks.join_later
-    atoms = unmade(chain.from_iterable(merges), ranks.parts)
-    if is_text and is_ordered and _are_atoms(atoms, marker):  # faster than the loop
+def merge_faults(merges: Pairs, made: Set[str], marker: Marker, *, in_any_order: bool = False) -> Iterator[Fault]:
+    """Yield the faults of merges. made: their results;  in_any_order: whether later merges may make earlier parts"""
+    is_text, is_ordered = _is_text("".join(chain.from_iterable(merges))), in_any_order or not joins_later(merges)
+    if is_text and is_ordered and _are_atoms(set(chain.from_iterable(merges)) - made, marker):  # faster than the loop
         return
-    output = set(ranks.first) if in_any_order else set[str]()
+    output = set(made) if in_any_order else set[str]()
     which = "a merge" if in_any_order else "an earlier merge"
     for rank, (left, right) in enumerate(merges):
         for part in (left, right):
@@ -157,19 +109,16 @@ def merge_faults(merges: Pairs, ranks: MergeRanks, marker: Marker, *, in_any_ord
 
 
 def token_faults(
-    tokens: Sequence[str], counts: Sequence[int], unmade: Collection[str], marker: Marker, *,
-    reserved: Collection[str], whole_words: bool,
+    tokens: Sequence[str], counts: Sequence[int], made: Set[str], marker: Marker, *, reserved: Collection[str],
+    whole_words: bool,
 ) -> Iterator[Fault]:  # fmt: skip
-    """Yield the faults of tokens and of their counts.
-
-    unmade: the tokens that no merge makes;  reserved: special and byte tokens
-    """
+    """Yield the faults of tokens and of their counts. made: by merges;  reserved: special and byte tokens"""
     first, taken = dict[str, int](), set(reserved)
     if counts and len(counts) != len(tokens):
         yield "tokens", len(tokens) - 1, f"{len(tokens)} tokens but {len(counts)} counts; give one count for each"
     is_text, retained = _is_text("".join(tokens)), set(tokens)
     is_sound = len(retained) == len(tokens) and taken.isdisjoint(retained) and min(counts, default=0) >= 0
-    if is_text and is_sound and (whole_words or _are_atoms(unmade, marker)):  # faster than the loop
+    if is_text and is_sound and (whole_words or _are_atoms(retained - made, marker)):  # faster than the loop
         return
     for index, token in enumerate(tokens):
         if not is_text and not _is_text(token):
@@ -178,14 +127,14 @@ def token_faults(
             yield "tokens", index, f"token {quoted(token)} repeats token {first[token] + 1}; remove one"
         elif token in taken:
             yield "tokens", index, f"token {quoted(token)} is spelled like a special token; rename the special token"
-        elif token in unmade and not whole_words and atom_code(token, marker=marker) is None:
+        elif token not in made and not whole_words and atom_code(token, marker=marker) is None:
             yield "tokens", index, f"no merge makes {quoted(token)}; add the merge or remove the token"
         elif counts and counts[index] < 0:
             yield "tokens", index, f"token {quoted(token)} has the count {shown(counts[index])}; give 0 or more"
         first.setdefault(token, index)
 
 
-def _are_atoms(tokens: Iterable[str], marker: Marker) -> bool:
+def _are_atoms(tokens: Set[str], marker: Marker) -> bool:
     return all(atom_code(token, marker=marker) is not None for token in tokens)
 
 

@@ -14,12 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
-from itertools import chain, count, filterfalse
+from itertools import chain, filterfalse
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
-
-import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
 from volt.display import counted, html_note, html_page, html_table
@@ -30,18 +27,9 @@ from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
+from volt.vocabulary.cached_vocabulary import Numbering, cached_vocabulary, numbering_of
 from volt.vocabulary.file_format import VocabularyFile, arguments_of, garbage_collection_paused, text_of
-from volt.vocabulary.validation import (
-    UNUSED,
-    Kind,
-    MergeRanks,
-    as_pairs,
-    kinds_of,
-    merge_faults,
-    order_faults,
-    token_faults,
-    unmade,
-)
+from volt.vocabulary.validation import Kind, as_pairs, kinds_of, merge_faults, order_faults, token_faults
 
 Merging: TypeAlias = Literal["pairs", "steps", "ranks"]
 
@@ -102,15 +90,11 @@ class Vocabulary:
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)  # the only way to convert fields of a frozen dataclass
+        made = set(self.made)
         faults = chain(
-            merge_faults(self.merges, self.ranks, self.marker, in_any_order=self.merging != "pairs"),
+            merge_faults(self.merges, made, self.marker, in_any_order=self.merging != "pairs"),
             token_faults(
-                self.tokens,
-                self.counts,
-                self._unmade,
-                self.marker,
-                reserved=self._reserved,
-                whole_words=self.whole_words,
+                self.tokens, self.counts, made, self.marker, reserved=self._reserved, whole_words=self.whole_words
             ),
             order_faults(self.order, self._reserved, self.tokens) if self.order else (),
         )
@@ -184,9 +168,7 @@ class Vocabulary:
     @cached_property
     def ids(self) -> dict[str, int]:
         """The id of every piece."""
-        result = dict(zip(self.pieces, count()))
-        result.pop(UNUSED, None)
-        return result
+        return {piece: number for number, piece in enumerate(self.pieces) if piece}
 
     @property
     def unk_id(self) -> int | None:
@@ -194,35 +176,28 @@ class Vocabulary:
         return None if self.special.unk is None else self.ids[self.special.unk]
 
     @cached_property
-    def ranks(self) -> MergeRanks:
-        """The merges that make tokens, as ranks."""
-        return MergeRanks.of(self.merges)
-
-    @cached_property
-    def token_ranks(self) -> NDArray[np.int32]:
-        """(n_tokens,) int32, the rank of the first merge that makes each token; −1 if no merge makes it."""
-        return self.ranks.of_tokens(self.tokens)
-
-    @property
-    def _unmade(self) -> dict[str, None]:
-        return unmade(self.tokens, self.token_ranks)
-
-    @property
     def made(self) -> tuple[str, ...]:
         """The result of each merge."""
-        return self.ranks.made
+        return tuple(map("".join, self.merges))
 
     @cached_property
     def atoms(self) -> tuple[str, ...]:
         """The tokens that no merge makes: first those in `tokens`, then those that only occur in merges."""
-        parts = unmade(chain.from_iterable(self.merges), self.ranks.parts)
-        atoms, may_be_long = self._unmade | parts, self.whole_words
+        mentioned = chain(self.tokens, chain.from_iterable(self.merges))
+        atoms = dict.fromkeys(filterfalse({*self.made}.__contains__, mentioned))
+        may_be_long = self.whole_words
         return tuple(token for token in atoms if not may_be_long or atom_code(token, marker=self.marker) is not None)
+
+    @cached_property
+    def numbering(self) -> Numbering:
+        """See `volt.vocabulary.cached_vocabulary.numbering_of`."""
+        return numbering_of(self)
 
     @cached_property
     def unmade(self) -> tuple[str, ...]:
         """The tokens of several characters that no merge makes; only `whole_words` allows them."""
-        return tuple(filterfalse({*self.atoms}.__contains__, self._unmade))
+        known = {*self.made, *self.atoms}
+        return tuple(token for token in self.tokens if token not in known)
 
     @cached_property
     def scaffolding(self) -> tuple[str, ...]:
@@ -301,7 +276,13 @@ class Vocabulary:
         Raises VocabularyError, with file and line, if the file is not a VOLT vocabulary, is damaged or inconsistent, or
         has a newer format version.
         """
-        file = VocabularyFile.read(Path(arguments.path(path)))
+        path = Path(arguments.path(path))
+        result: Vocabulary = cached_vocabulary([path], lambda: cls._read(path))
+        return result
+
+    @classmethod
+    def _read(cls, path: Path) -> Vocabulary:
+        file = VocabularyFile.read(path)
         try:
             vocabulary = cls(**arguments_of(file))
         except VocabularyError as error:

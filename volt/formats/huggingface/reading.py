@@ -58,7 +58,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     data = _found_by_us(without_ends(data))
     with located(path):
         model = tokens.model_section(data)
-        vocab, pairs = tokens.model_vocab(model), tokens.model_merges(model)
+        vocab, pairs = tokens.model_vocab(model), list(tokens.model_merges(model))
     named, lost = tokens.role_tokens(path, model), list[str]()
     try:
         added = tokens.added_tokens(data, vocab)

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, filterfalse
+from itertools import filterfalse
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.normalizer import Normalizer
 from volt.text.special_tokens import LONGEST, ROLES, SpecialTokens
 from volt.vocabulary.file_format import parsed_json
-from volt.vocabulary.validation import MOST_IDS, MergeRanks
+from volt.vocabulary.validation import MOST_IDS, joins_later
 from volt.vocabulary.vocabulary import Merging
 
 FILE, CONFIG, MAP = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
@@ -76,38 +76,30 @@ def model_vocab(model: Json) -> dict[str, int]:
 
 def checked_ids(vocab: Json, name: str) -> dict[str, int]:
     """Sort `vocab` by id. Raises VocabularyError if an id is invalid or repeats. name: what errors call `vocab`"""
-    of_id, numbers = dict[int, str](), vocab.values()
-    if {*map(type, numbers)} <= {int} and min(numbers, default=0) >= 0 and len({*numbers}) == len(numbers):
-        return dict(sorted(vocab.items(), key=itemgetter(1)))
-    for token, number in vocab.items():  # slower
+    of_id = dict[int, str]()
+    for token, number in vocab.items():
         if type(number) is not int or number < 0:
             raise VocabularyError(f"{name}: token {token!r} has the id {number!r}; give 0 or more")
         if (other := of_id.setdefault(number, token)) != token:
             raise VocabularyError(f"{name}: {other!r} and {token!r} have the same id {number}; change one")
-    raise AssertionError(f"{name}: no id is damaged")
+    return {of_id[number]: number for number in sorted(of_id)}
 
 
-def model_merges(model: Json) -> list[tuple[str, str]]:
-    """Return the merges. Raises VocabularyError unless both parts and the result of each are tokens."""
+def model_merges(model: Json) -> Iterator[tuple[str, str]]:
+    """Yield the merges. Raises VocabularyError unless both parts and the result of each are tokens."""
     rows, vocab = model.get("merges"), model["vocab"]
     if not isinstance(rows, list):
         raise VocabularyError("model.merges is missing or not a list; download or export it again")
-    pairs = [row.split(" ") if isinstance(row, str) else row for row in rows]
-    if {*map(type, pairs)} <= {list} and {*map(len, pairs)} <= {2} and _are_tokens(pairs, vocab):
-        return list(map(tuple, pairs))
-    for number, (row, pair) in enumerate(zip(rows, pairs, strict=True), 1):  # slower
-        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) and part for part in pair):
+    for number, row in enumerate(rows, 1):
+        pair = row.split(" ") if isinstance(row, str) else row
+        if not isinstance(pair, list) or len(pair) != 2 or {*map(type, pair)} != {str} or "" in pair:
             raise VocabularyError(f"model.merges, entry {number}: {row!r} is not a pair of strings; fix it")
-        if lacking := [token for token in (*pair, "".join(pair)) if token not in vocab]:
-            what = f"it merges {pair[0]!r} and {pair[1]!r}, but {lacking[0]!r} is not in model.vocab"
+        left, right = pair
+        if left not in vocab or right not in vocab or left + right not in vocab:
+            lacking = next(token for token in (left, right, left + right) if token not in vocab)
+            what = f"it merges {left!r} and {right!r}, but {lacking!r} is not in model.vocab"
             raise VocabularyError(f"model.merges, entry {number}: {what}; fix it, or remove the merge")
-    raise AssertionError("no merge is damaged")
-
-
-def _are_tokens(pairs: list[Any], vocab: Json) -> bool:
-    parts = [*chain.from_iterable(pairs)]
-    is_text = {*map(type, parts)} <= {str} and "" not in parts
-    return is_text and all(map(vocab.__contains__, parts)) and all(map(vocab.__contains__, map("".join, pairs)))
+        yield left, right
 
 
 def falls_back(model: Json, vocab: Mapping[str, int]) -> bool:
@@ -219,25 +211,25 @@ def read_tokens(
     named: role → token
     added: user tokens
     """
-    ordered, fallback = last_of_equal(merges), falls_back(model, model.get("vocab", ids))
-    ranks, whole = MergeRanks.of(ordered), bool(model.get("ignore_merges"))
+    output, fallback = set(map("".join, merges)), falls_back(model, model.get("vocab", ids))
+    whole = bool(model.get("ignore_merges"))
     spelling = BYTE_TOKENS * fallback
     if scheme.marker == "suffix" and (fallback or (added and not scheme.cut.isolates_users)):
         spelling += (SUFFIX,)
-    others = [token for token in filterfalse(ranks.first.__contains__, ids) if token not in spelling]
+    others = [token for token in filterfalse(output.__contains__, ids) if token not in spelling]
     unmade = [token for token in others if atom_code(token, marker=scheme.marker) is None]
     special = _special(named, unmade, added, ids, is_own=is_own, whole=whole)
     left_out = {*special.all, *spelling, *(() if whole else unmade)}
     tokens = tuple(filterfalse(left_out.__contains__, ids))
     return {
-        "merges": ordered,
+        "merges": (ordered := last_of_equal(merges)),
         "tokens": tokens,
         "marker": scheme.marker,
         "normalizer": Normalizer.parse(scheme.normalizer),
         "pretokenizer": scheme.cut,
         "special": special,
         "byte_fallback": fallback,
-        "merging": merging_of(ordered, ranks),
+        "merging": merging_of(ordered),
         "whole_words": whole,
         "order": order_of(ids, (*special.all, *spelling), tokens),
     }
@@ -248,10 +240,9 @@ def last_of_equal(merges: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], .
     return tuple(dict.fromkeys(reversed(merges)))[::-1]
 
 
-def merging_of(merges: Sequence[tuple[str, str]], ranks: MergeRanks) -> Merging:
-    """Return how `tokenizers` merges: by "steps" if a part is made later or is `remade`, otherwise by "pairs"."""
-    repeats = len(ranks.first) < len(merges)  # only then a merge may be remade
-    return "steps" if ranks.join_later or (repeats and next(remade(merges), None)) else "pairs"
+def merging_of(merges: Sequence[tuple[str, str]]) -> Merging:
+    """Return how `tokenizers` merges: by "steps" if a merge `joins_later` or is `remade`, otherwise by "pairs"."""
+    return "steps" if joins_later(merges) or next(remade(merges), None) else "pairs"
 
 
 def order_of(ids: Mapping[str, int], reserved: Sequence[str], tokens: Sequence[str]) -> tuple[str, ...]:
