@@ -113,7 +113,6 @@ _OTHERS = {  # the first bytes, in lower case, of files that are often given ins
 }
 _VOLT = "VOLT"
 _UNLIKE_RANKS = (_VOLT, "sentencepiece", "huggingface")  # a ranks file is never mistaken for these
-_CACHED = ("huggingface", "tiktoken")  # formats of large files, all of which `files_read` returns, the main one last
 _OWN = b'{"volt"'  # the first bytes of a VOLT file
 
 
@@ -223,7 +222,8 @@ def read_vocabulary(
             copy = local_copy(arguments.path(merges, "merges"), kind=VocabularyError)
             merges = _no_pipe(stack.enter_context(copy))
         name = format or _format_at(place)
-        paths = files_read(place, format=name) if name in _CACHED and merges is None else ()
+        is_cached = name in ("huggingface", "tiktoken")  # `files_read` returns all their files, the main one last
+        paths = files_read(place, format=name) if is_cached and merges is None else ()
         output = cached_vocabulary(paths, lambda: _read(place, name, merges, pattern), name, pattern)
         try:
             return named(output, special=special, unk=unk, bos=bos, eos=eos, pad=pad)

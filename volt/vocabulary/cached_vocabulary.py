@@ -55,25 +55,24 @@ def _contents(paths: Sequence[Path]) -> list[tuple[str, str]]:
 
 
 def _arrays_of(vocabulary: Any) -> Arrays:
-    (tokens, columns), order = vocabulary.numbering, vocabulary.order
-    numbers = dict(zip(dict.fromkeys(chain(tokens, order)), count()))
+    tokens, columns = vocabulary.numbering
+    numbers = dict(zip(dict.fromkeys(chain(tokens, vocabulary.order)), count()))
+    order = np.array([numbers[piece] for piece in vocabulary.order], np.int32)
     bare = text_of(replace(vocabulary, merges=(), tokens=(), counts=(), order=()))
-    sizes = len(tokens), len(vocabulary.atoms)
-    texts = json.dumps([bare, vocabulary.fingerprint, vocabulary.counts, sizes]), _END.join(numbers)
-    encoded = (np.frombuffer(text.encode(errors="surrogateescape"), np.uint8) for text in texts)
-    return [*encoded, *columns, np.array([numbers[piece] for piece in order], np.int32)]
+    head = bare, vocabulary.fingerprint, vocabulary.counts, len(tokens), len(vocabulary.atoms)
+    texts = (text.encode(errors="surrogateescape") for text in (json.dumps(head), _END.join(numbers)))
+    return [*(np.frombuffer(text, np.uint8) for text in texts), *columns, order]
 
 
 def _vocabulary_of(head: NDArray[np.uint8], text: NDArray[np.uint8], *columns: NDArray[np.int32]) -> Any:
     from volt.vocabulary.vocabulary import Vocabulary
 
-    bare, fingerprint, counts, (n_tokens, n_atoms) = json.loads(head.tobytes())
+    bare, fingerprint, counts, n_tokens, n_atoms = json.loads(head.tobytes())
     strings, path = text.tobytes().decode(errors="surrogateescape").split(_END), Path("cache")
-    lefts, rights, made, tokens, order = (tuple(map(strings.__getitem__, column.tolist())) for column in columns)
+    lefts, rights, results, tokens, order = (tuple(map(strings.__getitem__, column.tolist())) for column in columns)
     vocabulary = Vocabulary(**arguments_of(VocabularyFile(path, bare, parsed_json(path, bare))))
     vars(vocabulary).update(  # without the checks, which `read` has made
-        merges=tuple(zip(lefts, rights, strict=True)), tokens=tokens, counts=tuple(counts), order=order, made=made,
-        atoms=tuple(strings[:n_atoms]), numbering=(tuple(strings[:n_tokens]), list(columns[:4])),
-        fingerprint=fingerprint,
+        merges=tuple(zip(lefts, rights, strict=True)), tokens=tokens, counts=tuple(counts), order=order, made=results,
+        atoms=tuple(strings[:n_atoms]), numbering=(tuple(strings[:n_tokens]), [*columns[:4]]), fingerprint=fingerprint,
     )  # fmt: skip
     return vocabulary

@@ -92,12 +92,12 @@ def joins_later(merges: Pairs) -> bool:
     return any(any(map(ge, map(first.get, parts, repeat(-1)), count())) for parts in zip(*merges, strict=True))
 
 
-def merge_faults(merges: Pairs, made: Set[str], marker: Marker, *, in_any_order: bool = False) -> Iterator[Fault]:
-    """Yield the faults of merges. made: their results;  in_any_order: whether later merges may make earlier parts"""
-    is_text, is_ordered = _is_text("".join(chain.from_iterable(merges))), in_any_order or not joins_later(merges)
-    if is_text and is_ordered and _are_atoms(set(chain.from_iterable(merges)) - made, marker):  # faster than the loop
-        return
-    output = set(made) if in_any_order else set[str]()
+def merge_faults(merges: Pairs, results: Set[str], marker: Marker, *, in_any_order: bool = False) -> Iterator[Fault]:
+    """Yield the faults of merges. results: of merges;  in_any_order: whether later merges may make earlier parts"""
+    is_text = _is_text("".join(parts := set(chain.from_iterable(merges))))
+    if is_text and (in_any_order or not joins_later(merges)) and _are_atoms(parts - results, marker):
+        return  # faster than the loop
+    output = set(results) if in_any_order else set[str]()
     which = "a merge" if in_any_order else "an earlier merge"
     for rank, (left, right) in enumerate(merges):
         for part in (left, right):
@@ -109,16 +109,16 @@ def merge_faults(merges: Pairs, made: Set[str], marker: Marker, *, in_any_order:
 
 
 def token_faults(
-    tokens: Sequence[str], counts: Sequence[int], made: Set[str], marker: Marker, *, reserved: Collection[str],
+    tokens: Sequence[str], counts: Sequence[int], results: Set[str], marker: Marker, *, reserved: Collection[str],
     whole_words: bool,
 ) -> Iterator[Fault]:  # fmt: skip
-    """Yield the faults of tokens and of their counts. made: by merges;  reserved: special and byte tokens"""
+    """Yield the faults of tokens and of their counts. results: of merges;  reserved: special and byte tokens"""
     first, taken = dict[str, int](), set(reserved)
     if counts and len(counts) != len(tokens):
         yield "tokens", len(tokens) - 1, f"{len(tokens)} tokens but {len(counts)} counts; give one count for each"
     is_text, retained = _is_text("".join(tokens)), set(tokens)
     is_sound = len(retained) == len(tokens) and taken.isdisjoint(retained) and min(counts, default=0) >= 0
-    if is_text and is_sound and (whole_words or _are_atoms(retained - made, marker)):  # faster than the loop
+    if is_text and is_sound and (whole_words or _are_atoms(retained - results, marker)):  # faster than the loop
         return
     for index, token in enumerate(tokens):
         if not is_text and not _is_text(token):
@@ -127,7 +127,7 @@ def token_faults(
             yield "tokens", index, f"token {quoted(token)} repeats token {first[token] + 1}; remove one"
         elif token in taken:
             yield "tokens", index, f"token {quoted(token)} is spelled like a special token; rename the special token"
-        elif token not in made and not whole_words and atom_code(token, marker=marker) is None:
+        elif token not in results and not whole_words and atom_code(token, marker=marker) is None:
             yield "tokens", index, f"no merge makes {quoted(token)}; add the merge or remove the token"
         elif counts and counts[index] < 0:
             yield "tokens", index, f"token {quoted(token)} has the count {shown(counts[index])}; give 0 or more"

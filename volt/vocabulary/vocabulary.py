@@ -90,11 +90,11 @@ class Vocabulary:
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)  # the only way to convert fields of a frozen dataclass
-        made = set(self.made)
+        results = set(self.made)
         faults = chain(
-            merge_faults(self.merges, made, self.marker, in_any_order=self.merging != "pairs"),
+            merge_faults(self.merges, results, self.marker, in_any_order=self.merging != "pairs"),
             token_faults(
-                self.tokens, self.counts, made, self.marker, reserved=self._reserved, whole_words=self.whole_words
+                self.tokens, self.counts, results, self.marker, reserved=self._reserved, whole_words=self.whole_words
             ),
             order_faults(self.order, self._reserved, self.tokens) if self.order else (),
         )
