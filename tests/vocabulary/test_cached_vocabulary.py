@@ -35,7 +35,7 @@ NAMES = (
 @pytest.fixture(autouse=True)
 def caches_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(cached_vocabulary, "LEAST", 0)
+    monkeypatch.setattr(cached_vocabulary, "SIZES", range(1 << 20))
 
 
 def read_by(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
@@ -82,7 +82,7 @@ def test_a_file_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     other.save(path)
     assert Vocabulary.load(path) == other
     assert len(calls) == 2
-    monkeypatch.setattr(cached_vocabulary, "LEAST", 1 << 19)
+    monkeypatch.setattr(cached_vocabulary, "SIZES", range(1 << 19, 1 << 28))
     assert [Vocabulary.load(path) for _ in range(2)] == [other] * 2
     assert len(calls) == 4
 
@@ -96,6 +96,18 @@ def test_damage_is_reported_each_time(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(VocabularyError, match=r"a\.volt:\d+: no merge makes 'lox'"):
             Vocabulary.load(path)
+
+
+def test_any_provenance_that_is_read_is_cached(tmp_path: Path) -> None:
+    """Provenances that VOLT does not write, but reads, come back from the cache."""
+    path, nested = tmp_path / "a.volt", "[" * 300 + "]" * 300
+    SMALL.save(path)
+    path.write_text(
+        path.read_text().replace('"provenance": {', f'"provenance": {{"a": NaN, "b": "\\ud800", "c": {nested}')
+    )
+    first, second = (Vocabulary.load(path).provenance for _ in range(2))
+    assert str(first) == str(second)
+    assert [*first] == ["a", "b", "c"]
 
 
 def test_a_pipe_is_read_once(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.array_cache import Arrays, cached_arrays
-from volt.vocabulary.file_format import VocabularyFile, arguments_of, parsed_json, text_of
+from volt.vocabulary.file_format import VocabularyFile, arguments_of, text_of
 
-LEAST = 1 << 19  # bytes of files; less is read as fast without the cache
+SIZES = range(1 << 19, 1 << 28)  # bytes of cached files; smaller ones are read as fast, larger ones are no vocabularies
 _END = "\udcff"  # in no token
 Numbering: TypeAlias = tuple[tuple[str, ...], Arrays]
 
@@ -49,7 +49,7 @@ def _contents(paths: Sequence[Path]) -> list[tuple[str, str]]:
     """Return digests of files; nothing if they are small, or the last is not a file that can be read twice."""
     with suppress(OSError):
         files = sorted({path for path in paths if path.is_file()})
-        if files and paths[-1] in files and sum(path.stat().st_size for path in files) >= LEAST:
+        if files and paths[-1] in files and sum(path.stat().st_size for path in files) in SIZES:
             return [(path.name, blake2b(path.read_bytes()).hexdigest()) for path in files]
     return []
 
@@ -58,8 +58,8 @@ def _arrays_of(vocabulary: Any) -> Arrays:
     tokens, columns = vocabulary.numbering
     numbers = dict(zip(dict.fromkeys(chain(tokens, vocabulary.order)), count()))
     order = np.array([numbers[piece] for piece in vocabulary.order], np.int32)
-    bare = text_of(replace(vocabulary, merges=(), tokens=(), counts=(), order=()))
-    head = bare, vocabulary.fingerprint, vocabulary.counts, len(tokens), len(vocabulary.atoms)
+    bare = text_of(replace(vocabulary, merges=(), tokens=(), counts=(), order=(), provenance={}))
+    head = bare, len(tokens), len(vocabulary.atoms), vocabulary.counts, vocabulary.fingerprint, vocabulary.provenance
     texts = (text.encode(errors="surrogateescape") for text in (json.dumps(head), _END.join(numbers)))
     return [*(np.frombuffer(text, np.uint8) for text in texts), *columns, order]
 
@@ -67,10 +67,10 @@ def _arrays_of(vocabulary: Any) -> Arrays:
 def _vocabulary_of(head: NDArray[np.uint8], text: NDArray[np.uint8], *columns: NDArray[np.int32]) -> Any:
     from volt.vocabulary.vocabulary import Vocabulary
 
-    bare, fingerprint, counts, n_tokens, n_atoms = json.loads(head.tobytes())
+    bare, n_tokens, n_atoms, counts, fingerprint, provenance = json.loads(head.tobytes())
     strings, path = text.tobytes().decode(errors="surrogateescape").split(_END), Path("cache")
     lefts, rights, results, tokens, order = (tuple(map(strings.__getitem__, column.tolist())) for column in columns)
-    vocabulary = Vocabulary(**arguments_of(VocabularyFile(path, bare, parsed_json(path, bare))))
+    vocabulary = Vocabulary(**arguments_of(VocabularyFile(path, bare, json.loads(bare))) | {"provenance": provenance})
     vars(vocabulary).update(  # without the checks, which `read` has made
         merges=tuple(zip(lefts, rights, strict=True)), tokens=tokens, counts=tuple(counts), order=order, made=results,
         atoms=tuple(strings[:n_atoms]), numbering=(tuple(strings[:n_tokens]), [*columns[:4]]), fingerprint=fingerprint,
