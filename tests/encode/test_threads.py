@@ -120,7 +120,7 @@ def test_a_fork_that_cannot_read_new_words_says_so() -> None:
     """Polars' threads stay behind when a process is forked: there is an error, not a wait for them without end."""
     import multiprocessing
 
-    encoder = Encoder(ENCODERS[0].vocabulary)
+    encoder = Encoder(ENCODERS[PRETOKENIZERS.index("unicode")].vocabulary)
     encoder.encode("low")
     with (
         multiprocessing.get_context("fork").Pool(1) as pool,

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
 from volt.formats import huggingface
-from volt.formats.huggingface.tokens import joins_later, merging_of
+from volt.formats.huggingface.tokens import merging_of
 from volt.vocabulary import Vocabulary
+from volt.vocabulary.validation import joins_later
 
 pytest.importorskip("tokenizers")
 TOKENS = ["".join(letters) for n in (1, 2, 3, 4) for letters in product("ab", repeat=n)]

@@ -11,10 +11,9 @@ ever makes each token (see volt.encode.reachable).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import chain, count
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -158,18 +157,15 @@ class MergeTables:
         codes = [atom_code(atom, marker=vocabulary.marker) or 0 for atom in vocabulary.atoms]
         symbol_of = np.arange(-1, -1 - 2 * 0x110000, -1, dtype=np.int32)  # eight times as fast as -1 - np.arange(…)
         symbol_of[codes] = np.arange(len(codes), dtype=np.int32)
-        output = vocabulary.made
-        tokens = tuple(dict.fromkeys(chain(vocabulary.atoms, output, vocabulary.tokens)))
-        if max(len(tokens), len(output)) > MOST:  # for the table of pairs
+        tokens, (lefts, rights, results, own) = vocabulary.numbering
+        if max(len(tokens), len(results)) > MOST:  # for the table of pairs
             raise VocabularyError(
-                f"{len(tokens):,} tokens and {len(output):,} merges: at most {MOST:,} of each; choose a smaller size"
+                f"{len(tokens):,} tokens and {len(results):,} merges: at most {MOST:,} of each; choose a smaller size"
             )
-        numbers = dict(zip(tokens, count()))
-        lefts, rights = (_numbered(numbers, [pair[side] for pair in vocabulary.merges]) for side in (0, 1))
-        results, keys = _numbered(numbers, output), lefts.astype(np.int64) << 32 | rights
+        keys = lefts.astype(np.int64) << 32 | rights
         parts, retained = np.full(len(tokens), -1), np.zeros(len(tokens), np.uint8)
         parts[results[::-1]] = keys[::-1]  # if several merges make a token, the first merge is written last
-        retained[_numbered(numbers, vocabulary.tokens)] = 1
+        retained[own] = 1
         spelled, words, is_ranked = NOTHING, no_spellings(), vocabulary.merging == "ranks"
         if is_ranked or vocabulary.whole_words:
             spelled = _spelled(tokens, symbol_of, vocabulary.marker)
@@ -264,10 +260,6 @@ class MergeTables:
         if self.vocabulary.byte_fallback and not self.vocabulary.pretokenizer.is_bytes:
             return (*(BYTE_TOKENS[byte] for byte in character.encode()), SUFFIX)[: len(character.encode()) + final]
         return (atom_text(code),)
-
-
-def _numbered(numbers: Mapping[str, int], tokens: Sequence[str]) -> Ints:
-    return np.fromiter(map(numbers.__getitem__, tokens), np.int32, len(tokens))
 
 
 def _spelled(tokens: Sequence[str], symbol_of: Ints, marker: Marker) -> Spelled:

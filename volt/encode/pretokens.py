@@ -63,8 +63,15 @@ def _lone_cutter(vocabulary: Vocabulary) -> WordCutter | None:
     return cutter_of(vocabulary) if is_plain else None
 
 
+def _splits_as_python(vocabulary: Vocabulary) -> bool:  # then Polars need not be imported
+    names = vocabulary.pretokenizer.name, vocabulary.normalizer.name
+    return names == ("whitespace", "none") and not vocabulary.special.user
+
+
 def joined_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
     """Return each line with its pre-tokens separated by single spaces."""
+    if _splits_as_python(vocabulary):
+        return [" ".join(line.split()) for line in lines]
     if (cutter := _lone_cutter(vocabulary)) is not None:
         return cutter.cut_texts(lines)
     if (own := own_characters(vocabulary, lines)).of_text:
@@ -179,10 +186,9 @@ def unit_words(vocabulary: Vocabulary, data: bytes, ends: NDArray[np.int64], fir
     if UnitRule.of(vocabulary).words:
         return UnitWords(text, np.diff(ends, prepend=0), np.ones(len(ends), np.int64), regular)
     units = [text[start:end] for start, end in pairwise([0, *ends.tolist()])]
-    names = vocabulary.pretokenizer.name, vocabulary.normalizer.name
-    if names != ("whitespace", "none") or vocabulary.special.user:
+    if not _splits_as_python(vocabulary):
         return _cut_units(vocabulary, units, first)
-    split = [unit.split() for unit in units]  # splits these units without loading Polars
+    split = [unit.split() for unit in units]
     words = list(chain.from_iterable(split))
     lengths, n_words = (np.array(list(map(len, items)), np.int64) for items in (words, split))
     return UnitWords("".join(words), lengths, n_words, regular)

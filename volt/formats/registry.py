@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -214,7 +215,9 @@ def read_vocabulary(
     ...     read_vocabulary(file.name, special={"<url>": 9}).pieces[4:]
     ('t', 'h', 'th', '', '', '<url>', '</w>')
     """
+    from volt.vocabulary import Vocabulary
     from volt.vocabulary.add_special_tokens import named
+    from volt.vocabulary.cached_vocabulary import cached_vocabulary
     from volt.vocabulary.file_format import garbage_collection_paused
 
     with ExitStack() as stack:
@@ -223,7 +226,11 @@ def read_vocabulary(
         if merges is not None:
             copy = local_copy(arguments.path(merges, "merges"), kind=VocabularyError)
             merges = _no_pipe(stack.enter_context(copy))
-        output = _read(place, format or _format_at(place), merges, pattern)
+        name = format or _format_at(place)
+        is_cached = name in ("huggingface", "tiktoken")  # `files_read` returns all their files, the main one last
+        paths = files_read(place, format=name) if is_cached and merges is None else ()
+        read = partial(_read, place, name, merges, pattern)
+        output = cached_vocabulary(Vocabulary, paths, read, name, pattern)
         try:
             return named(output, special=special, unk=unk, bos=bos, eos=eos, pad=pad)
         except ArgumentError:

@@ -1,6 +1,6 @@
 """The kinds of pieces, and the checks of a vocabulary's merges, tokens and order.
 
->>> next(merge_faults([("l", "o"), ("lo", "wer")], "none"))
+>>> next(merge_faults([("l", "o"), ("lo", "wer")], {"lo", "lower"}, "none"))
 ('merges', 1, "'wer' is neither a character nor made by an earlier merge; add that merge")
 """
 
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence, Set
-from itertools import chain, pairwise
+from itertools import chain, count, filterfalse, pairwise, repeat
+from operator import ge
 from typing import Any, Literal, TypeAlias, get_args
 
 from volt import arguments
@@ -59,10 +60,10 @@ def kinds_of(pieces: Sequence[str], special: SpecialTokens, others: Sequence[str
 
 def order_faults(order: Sequence[str], reserved: Sequence[str], tokens: Sequence[str]) -> Iterator[Fault]:
     """Yield the faults of an order of pieces. reserved: special and byte tokens;  tokens: all others, by id"""
-    known, places = {*reserved, *tokens}, dict[str, int]()
-    pieces, kept = [*filter(None, order)], set(tokens)
-    is_complete = len(pieces) == len(known) and known == {*pieces} and len(order) <= MOST_IDS
-    if is_complete and [*filter(kept.__contains__, pieces)] == [*tokens]:  # faster than the search for faults
+    known, places, retained = {*reserved, *tokens}, dict[str, int](), set(tokens)
+    others = sorted(piece for piece in filterfalse(retained.__contains__, order) if piece)
+    is_complete = others == sorted({*reserved} - retained) and len(retained) == len(tokens) and len(order) <= MOST_IDS
+    if is_complete and [*filter(retained.__contains__, order)] == [*tokens]:  # faster than the search for faults
         return
     for number, piece in enumerate(order):
         if piece == UNUSED:
@@ -85,12 +86,18 @@ def order_faults(order: Sequence[str], reserved: Sequence[str], tokens: Sequence
                 return
 
 
-def merge_faults(merges: Pairs, marker: Marker, *, in_any_order: bool = False) -> Iterator[Fault]:
-    """Yield the faults of merges. in_any_order: whether a later merge may make the parts of an earlier one"""
-    output = set(map("".join, merges)) if in_any_order else set[str]()
-    is_text = _is_text("".join(chain.from_iterable(merges)))
-    if is_text and in_any_order and _are_atoms(set(chain.from_iterable(merges)) - output, marker):
-        return
+def joins_later(merges: Pairs) -> bool:
+    """Check whether some merge joins a part that only a later merge makes."""
+    first = dict(zip(map("".join, reversed(merges)), range(len(merges) - 1, -1, -1), strict=True))
+    return any(any(map(ge, map(first.get, parts, repeat(-1)), count())) for parts in zip(*merges, strict=True))
+
+
+def merge_faults(merges: Pairs, results: Set[str], marker: Marker, *, in_any_order: bool = False) -> Iterator[Fault]:
+    """Yield the faults of merges. results: of merges;  in_any_order: whether later merges may make earlier parts"""
+    is_text = _is_text("".join(parts := set(chain.from_iterable(merges))))
+    if is_text and (in_any_order or not joins_later(merges)) and _are_atoms(parts - results, marker):
+        return  # faster than the loop
+    output = set(results) if in_any_order else set[str]()
     which = "a merge" if in_any_order else "an earlier merge"
     for rank, (left, right) in enumerate(merges):
         for part in (left, right):
@@ -102,16 +109,16 @@ def merge_faults(merges: Pairs, marker: Marker, *, in_any_order: bool = False) -
 
 
 def token_faults(
-    tokens: Sequence[str], counts: Sequence[int], merges: Pairs, marker: Marker, *, reserved: Collection[str],
+    tokens: Sequence[str], counts: Sequence[int], results: Set[str], marker: Marker, *, reserved: Collection[str],
     whole_words: bool,
 ) -> Iterator[Fault]:  # fmt: skip
-    """Yield the faults of tokens and of their counts. reserved: special and byte tokens"""
-    first, output, taken = dict[str, int](), set(map("".join, merges)), set(reserved)
+    """Yield the faults of tokens and of their counts. results: of merges;  reserved: special and byte tokens"""
+    first, taken = dict[str, int](), set(reserved)
     if counts and len(counts) != len(tokens):
         yield "tokens", len(tokens) - 1, f"{len(tokens)} tokens but {len(counts)} counts; give one count for each"
     is_text, retained = _is_text("".join(tokens)), set(tokens)
     is_sound = len(retained) == len(tokens) and taken.isdisjoint(retained) and min(counts, default=0) >= 0
-    if is_text and is_sound and (whole_words or _are_atoms(retained - output, marker)):  # faster than the loop
+    if is_text and is_sound and (whole_words or _are_atoms(retained - results, marker)):  # faster than the loop
         return
     for index, token in enumerate(tokens):
         if not is_text and not _is_text(token):
@@ -120,7 +127,7 @@ def token_faults(
             yield "tokens", index, f"token {quoted(token)} repeats token {first[token] + 1}; remove one"
         elif token in taken:
             yield "tokens", index, f"token {quoted(token)} is spelled like a special token; rename the special token"
-        elif token not in output and not whole_words and atom_code(token, marker=marker) is None:
+        elif token not in results and not whole_words and atom_code(token, marker=marker) is None:
             yield "tokens", index, f"no merge makes {quoted(token)}; add the merge or remove the token"
         elif counts and counts[index] < 0:
             yield "tokens", index, f"token {quoted(token)} has the count {shown(counts[index])}; give 0 or more"

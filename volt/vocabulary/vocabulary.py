@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, filterfalse
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -27,6 +27,7 @@ from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
+from volt.vocabulary.cached_vocabulary import Numbering, cached_vocabulary, numbering_of
 from volt.vocabulary.file_format import VocabularyFile, arguments_of, garbage_collection_paused, text_of
 from volt.vocabulary.validation import Kind, as_pairs, kinds_of, merge_faults, order_faults, token_faults
 
@@ -92,15 +93,11 @@ class Vocabulary:
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)  # the only way to convert fields of a frozen dataclass
+        results = set(self.made)
         faults = chain(
-            merge_faults(self.merges, self.marker, in_any_order=self.merging != "pairs"),
+            merge_faults(self.merges, results, self.marker, in_any_order=self.merging != "pairs"),
             token_faults(
-                self.tokens,
-                self.counts,
-                self.merges,
-                self.marker,
-                reserved=self._reserved,
-                whole_words=self.whole_words,
+                self.tokens, self.counts, results, self.marker, reserved=self._reserved, whole_words=self.whole_words
             ),
             order_faults(self.order, self._reserved, self.tokens) if self.order else (),
         )
@@ -189,11 +186,15 @@ class Vocabulary:
     @cached_property
     def atoms(self) -> tuple[str, ...]:
         """The tokens that no merge makes: first those in `tokens`, then those that only occur in merges."""
-        output = set(self.made)
-        mentioned = dict.fromkeys(chain(self.tokens, chain.from_iterable(self.merges)))
-        atoms = (token for token in mentioned if token not in output)
+        mentioned = chain(self.tokens, chain.from_iterable(self.merges))
+        atoms = dict.fromkeys(filterfalse({*self.made}.__contains__, mentioned))
         may_be_long = self.whole_words
         return tuple(token for token in atoms if not may_be_long or atom_code(token, marker=self.marker) is not None)
+
+    @cached_property
+    def numbering(self) -> Numbering:
+        """See `volt.vocabulary.cached_vocabulary.numbering_of`."""
+        return numbering_of(self)
 
     @cached_property
     def unmade(self) -> tuple[str, ...]:
@@ -280,7 +281,13 @@ class Vocabulary:
         Raises VocabularyError, with file and line, if the file is not a VOLT vocabulary, is damaged or inconsistent, or
         has a newer format version.
         """
-        file = VocabularyFile.read(Path(arguments.path(path)))
+        path = Path(arguments.path(path))
+        result: Vocabulary = cached_vocabulary(cls, [path], lambda: cls._read(path))
+        return result
+
+    @classmethod
+    def _read(cls, path: Path) -> Vocabulary:
+        file = VocabularyFile.read(path)
         try:
             vocabulary = cls(**arguments_of(file))
         except VocabularyError as error:

@@ -281,7 +281,8 @@ def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> It
     raw = [row["content"] for row in users if not row.get("normalized")]
     if pair := next((pair for pair in product(raw, late) if pair[1] not in moved and _overlap(*pair)), None):
         yield f"The added token {pair[0]} is found before {pair[1]} there; here, the longer one is found first."
-    both = [row["content"] for row in users if _is_made(row["content"], data, vocabulary)]
+    results = {*vocabulary.made}
+    both = [row["content"] for row in users if _is_made(row["content"], results, data, vocabulary)]
     yield from _note(both, "is", "are", "also made by merges from other text there, and not here.")
     if not users:
         return
@@ -304,15 +305,14 @@ def _note(tokens: Sequence[str], one: str, several: str, rest: str) -> Iterator[
         yield f"The added token{'s' * (len(tokens) > 1)} {_names(tokens)} {several if len(tokens) > 1 else one} {rest}"
 
 
-def _is_made(token: str, data: Json, vocabulary: Vocabulary) -> bool:
+def _is_made(token: str, results: set[str], data: Json, vocabulary: Vocabulary) -> bool:
     """Check whether merges may make an added token, too, from text with another spelling."""
     model = data.get("model", {})
     is_plain = vocabulary.marker == "none" and vocabulary.normalizer.name == "none" and PREFIX not in token
     is_bytes = vocabulary.pretokenizer.is_bytes and not token.isascii()
     if token not in model.get("vocab", ()) or (is_plain and not is_bytes):
         return False
-    rows = (row.split(" ") if isinstance(row, str) else row for row in model.get("merges", ()))
-    return len(token) == 1 or token in map("".join, rows)
+    return len(token) == 1 or token in results
 
 
 def _names(tokens: Sequence[str]) -> str:

@@ -9,6 +9,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import filterfalse
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.normalizer import Normalizer
 from volt.text.special_tokens import LONGEST, ROLES, SpecialTokens
 from volt.vocabulary.file_format import parsed_json
-from volt.vocabulary.validation import MOST_IDS
+from volt.vocabulary.validation import MOST_IDS, joins_later
 from volt.vocabulary.vocabulary import Merging
 
 FILE, CONFIG, MAP = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
@@ -91,12 +93,14 @@ def model_merges(model: Json) -> Iterator[tuple[str, str]]:
         raise VocabularyError("model.merges is missing or not a list; download or export it again")
     for number, row in enumerate(rows, 1):
         pair = row.split(" ") if isinstance(row, str) else row
-        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) and part for part in pair):
+        if not isinstance(pair, list) or len(pair) != 2 or {*map(type, pair)} != {str} or "" in pair:
             raise VocabularyError(f"model.merges, entry {number}: {row!r} is not a pair of strings; fix it")
-        if lacking := [token for token in (*pair, "".join(pair)) if token not in vocab]:
-            what = f"it merges {pair[0]!r} and {pair[1]!r}, but {lacking[0]!r} is not in model.vocab"
+        left, right = pair
+        if left not in vocab or right not in vocab or left + right not in vocab:
+            lacking = next(token for token in (left, right, left + right) if token not in vocab)
+            what = f"it merges {left!r} and {right!r}, but {lacking!r} is not in model.vocab"
             raise VocabularyError(f"model.merges, entry {number}: {what}; fix it, or remove the merge")
-        yield pair[0], pair[1]
+        yield left, right
 
 
 def possible_merges(
@@ -154,7 +158,7 @@ def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[str]:
     for row in rows if isinstance(rows, list) else [None]:
         if not (isinstance(row, dict) and isinstance(row.get("content"), str) and type(row.get("id")) is int):
             raise VocabularyError("added_tokens must be a list of objects with 'id' and 'content'; export it again")
-    owners = {number: token for token, number in vocab.items()}
+    owners = dict(zip(vocab.values(), vocab, strict=True))
     for token, number in ((row["content"], row["id"]) for row in rows):
         if number < 0 or vocab.get(token, number) != number:
             raise VocabularyError(f"added token {token!r} has the id {number}, not its id in model.vocab; fix it")
@@ -173,7 +177,7 @@ def runs_of_spaces(data: Json, merges: Sequence[tuple[str, str]]) -> list[str]:
 def all_ids(data: Json, vocab: Mapping[str, int]) -> dict[str, int]:
     """Return token → id for the model's tokens and the added tokens, in rising order of ids."""
     result = dict(vocab) | {row["content"]: row["id"] for row in data.get("added_tokens") or []}
-    return dict(sorted(result.items(), key=lambda item: item[1]))
+    return dict(sorted(result.items(), key=itemgetter(1)))
 
 
 def role_tokens(path: Path, model: Json) -> dict[str, str]:
@@ -256,14 +260,14 @@ def read_tokens(
     """
     output, fallback = set(map("".join, merges)), falls_back(model, model.get("vocab", ids))
     whole = bool(model.get("ignore_merges"))
-    atoms = {token for token in ids if atom_code(token, marker=scheme.marker) is not None}
     spelling = BYTE_TOKENS * fallback
     if scheme.marker == "suffix" and (fallback or (added and not scheme.cut.isolates_users)):
         spelling += (SUFFIX,)
-    unmade = [token for token in ids if token not in output and token not in atoms and token not in spelling]
+    others = [token for token in filterfalse(output.__contains__, ids) if token not in spelling]
+    unmade = [token for token in others if atom_code(token, marker=scheme.marker) is None]
     special = _special(named, unmade, added, ids, is_own=is_own, whole=whole)
-    reserved = {*special.all, *spelling}
-    tokens = tuple(token for token in ids if (whole or token in output or token in atoms) and token not in reserved)
+    left_out = {*special.all, *spelling, *(() if whole else unmade)}
+    tokens = tuple(filterfalse(left_out.__contains__, ids))
     return {
         "merges": (ordered := last_of_equal(merges)),
         "tokens": tokens,
@@ -287,12 +291,6 @@ def last_of_equal(merges: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], .
 def merging_of(merges: Sequence[tuple[str, str]]) -> Merging:
     """Return how `tokenizers` merges: by "steps" if a merge `joins_later` or is `remade`, otherwise by "pairs"."""
     return "steps" if joins_later(merges) or next(remade(merges), None) else "pairs"
-
-
-def joins_later(merges: Sequence[tuple[str, str]]) -> bool:
-    """Check whether some merge joins a part that only a later merge makes."""
-    first = {token: rank for rank, token in reversed(list(enumerate(map("".join, merges))))}
-    return any(first.get(left, -1) >= rank or first.get(right, -1) >= rank for rank, (left, right) in enumerate(merges))
 
 
 def order_of(ids: Mapping[str, int], reserved: Sequence[str], tokens: Sequence[str]) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
+from volt.array_cache import Arrays, cached_arrays
 from volt.errors import ConfigError, quoted
 from volt.text.atoms import SPACE
 from volt.text.byte_alphabet import ALPHABET, to_characters
@@ -109,6 +110,15 @@ def cut_alike(one: Split, other: Split) -> bool:
 
 @lru_cache(maxsize=64)
 def _compiled(splits: tuple[Split, ...]) -> Splitter:
+    from volt.kernels.regex_cutting import SplitTables
+
+    starts, classes, moves, end, firsts, *rows = cached_arrays(splits, lambda: _arrays_of(splits))
+    automata = tuple(Automaton(own, start) for own, start in zip(rows, starts.tolist(), strict=True))
+    return Splitter(splits, automata, SplitTables(classes, moves, int(end), firsts))
+
+
+def _arrays_of(splits: tuple[Split, ...]) -> Arrays:
+    """Compile splits. This takes a quarter of a second, because Polars classifies the characters."""
     trees = [parse(split.pattern) for split in splits]
     alphabet = Alphabet.of(result for tree in trees for result in sets_of(tree))
     automata = tuple(determinize(tree, alphabet) for tree in trees)
@@ -118,7 +128,8 @@ def _compiled(splits: tuple[Split, ...]) -> Splitter:
                 f"pattern {quoted(split.pattern, 500)} could match the empty text, which is not a pre-token; "
                 "let each alternative match a character: write + for *"
             )
-    return Splitter(splits, automata, _tables(splits, automata, alphabet))
+    starts = np.array([automaton.start for automaton in automata])
+    return [starts, *map(np.asarray, _tables(splits, automata, alphabet)), *(one.moves for one in automata)]
 
 
 def _tables(splits: tuple[Split, ...], automata: tuple[Automaton, ...], alphabet: Alphabet) -> SplitTables:

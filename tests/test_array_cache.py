@@ -1,0 +1,152 @@
+"""Laws of the cache of arrays: equal arrays come back, and nothing that happens to its files does harm."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from volt import array_cache
+from volt.array_cache import Arrays, cached_arrays
+from volt.text.patterns.splitter import Split, Splitter
+
+ARRAYS = [np.arange(5, dtype=np.int32), np.zeros(0, np.uint8), np.array(7), np.ones((2, 3))]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "volt" / "arrays"
+
+
+def never() -> Arrays:
+    raise AssertionError("made again")
+
+
+def same(result: Arrays) -> bool:
+    pairs = list(zip(result, ARRAYS, strict=True))
+    return all(np.array_equal(one, other) and one.dtype == other.dtype for one, other in pairs)
+
+
+def test_arrays_are_made_once(folder: Path) -> None:
+    """The second call returns equal arrays of the same types, which can be changed, without making them."""
+    assert same(cached_arrays(["a", 1], lambda: ARRAYS))
+    result = cached_arrays(["a", 1], never)
+    assert same(result)
+    result[0][0] = 9
+    assert same(cached_arrays(["a", 1], never))
+    with pytest.raises(AssertionError, match="made again"):
+        cached_arrays(["a", 2], never)
+    assert len(list(folder.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[:10],
+        lambda data: data[:-1],
+        lambda data: data + b"\0",
+        lambda data: data[:40] + bytes([data[40] ^ 1]) + data[41:],
+        lambda data: data[:-1] + bytes([data[-1] ^ 1]),
+        lambda data: bytes(len(data)),
+    ],
+)
+def test_a_damaged_file_is_written_anew(folder: Path, damage: Callable[[bytes], bytes]) -> None:
+    """Files that are cut short, longer, changed by a bit, or empty are ignored and replaced."""
+    cached_arrays(["a"], lambda: ARRAYS)
+    [path] = folder.iterdir()
+    whole = path.read_bytes()
+    path.write_bytes(damage(whole))
+    assert same(cached_arrays(["a"], lambda: ARRAYS))
+    assert path.read_bytes() == whole
+
+
+def test_foreign_content_with_a_right_digest_is_ignored(folder: Path) -> None:
+    """Pickled objects are never loaded, whoever wrote the file."""
+    cached_arrays(["a"], lambda: ARRAYS)
+    [path] = folder.iterdir()
+    for content in (b"no array", np.array([{}], object)):
+        path.unlink()
+        part = path.with_name("part")
+        if isinstance(content, bytes):
+            part.write_bytes(content)
+        else:
+            with part.open("wb") as file:
+                np.lib.format.write_array(file, content)
+        data = part.read_bytes()
+        part.unlink()
+        path.write_bytes(array_cache._digest(data) + data)
+        assert same(cached_arrays(["a"], lambda: ARRAYS))
+
+
+def test_a_place_that_cannot_be_written_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under a file, under a device, in a relative folder (which the standard forbids), and without a home: no cache."""
+    tmp_path.joinpath("file").touch()
+    monkeypatch.chdir(tmp_path)
+    for place in (str(tmp_path / "file"), os.devnull, "relative"):
+        monkeypatch.setenv("XDG_CACHE_HOME", place)
+        assert same(cached_arrays(["a"], lambda: ARRAYS))
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    assert same(cached_arrays(["a"], lambda: ARRAYS))
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_folder_in_place_of_a_file_does_no_harm(folder: Path) -> None:
+    """Whatever stands where a file should be: arrays are returned."""
+    cached_arrays(["a"], lambda: ARRAYS)
+    [path] = folder.iterdir()
+    path.unlink()
+    path.mkdir()
+    (path / "inside").touch()
+    assert same(cached_arrays(["a"], lambda: ARRAYS))
+
+
+def test_only_the_last_used_files_stay(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of files is bounded, and reading a file counts as its use."""
+    monkeypatch.setattr(array_cache, "MOST", 3)
+    for number in range(3):
+        cached_arrays([number], lambda: ARRAYS)
+    for age, path in enumerate(sorted(folder.iterdir(), key=os.path.getmtime)):
+        os.utime(path, (age, age))
+    cached_arrays([0], never)
+    cached_arrays([3], lambda: ARRAYS)
+    assert len(list(folder.iterdir())) == 3
+    for number in (0, 2, 3):
+        cached_arrays([number], never)
+
+
+def test_other_sources_make_other_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another version of VOLT or Polars has stored is not used; from a zip archive, nothing is stored."""
+    cached_arrays(["a"], lambda: ARRAYS)
+    state = array_cache._sources()
+    assert any("polars-" in str(row) for row in state)
+    assert any("array_cache.py" in str(row) for row in state)
+    monkeypatch.setattr(array_cache, "_sources", lambda: [*state[:-1], ("polars-99.dist-info", 1, 1)])
+    with pytest.raises(AssertionError, match="made again"):
+        cached_arrays(["a"], never)
+    monkeypatch.setattr(array_cache, "_sources", lambda: [])
+    cached_arrays(["b"], lambda: ARRAYS)
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_processes_share_patterns(folder: Path) -> None:
+    """A pattern that another process has compiled is read without Polars, and splits alike."""
+    pattern = r"\p{N}{1,3}| ?\p{Lu}\p{L}*|\s+"
+    code = f"""
+import sys
+from volt.text.patterns.splitter import Split, Splitter
+splitter = Splitter.of(Split({pattern!r}), Split("[a-c]", from_end=True))
+print("polars" in sys.modules, splitter.is_linear, splitter.split("In 12345 Tagen abc"))
+"""
+    texts = [subprocess.check_output([sys.executable, "-c", code], text=True) for _ in range(2)]
+    splitter = Splitter.of(Split(pattern), Split("[a-c]", from_end=True))
+    rest = f"{splitter.is_linear} {splitter.split('In 12345 Tagen abc')}\n"
+    assert texts == [f"True {rest}", f"False {rest}"]
+    assert len(list(folder.iterdir())) == 1
