@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from random import Random
 
 import numpy as np
@@ -17,7 +17,7 @@ from volt.errors import VocabularyError
 from volt.kernels import apply_bpe
 from volt.kernels.apply_bpe import LONG, PieceRule
 from volt.kernels.arrays import Words
-from volt.kernels.bpe_tables import Merges, no_spellings, ranked_merges, spellings
+from volt.kernels.bpe_tables import N_FIRST, Merges, no_spellings, ranked_merges, spellings
 from volt.vocabulary import Vocabulary
 
 # Parts of loops are plain Python to tests, which does not wrap integers silently.
@@ -96,6 +96,32 @@ def test_words_merge_by_definition(dropout: float, one_by_one: bool) -> None:
                 found, p = [*found, int(room.word.symbols[p])], int(room.word.follows[p])
             expected, _ = steps(symbols, merges, one_by_one=one_by_one, dropout=dropout, chance=chance, heap=heap)
             assert (found, int(state[0]) & MASK) == (expected, chance.state)
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_pairs_that_no_merge_prevents_change_no_result(one_by_one: bool) -> None:
+    """Merging pairs of atoms before their turn gives the symbols of the definition, for all short words.
+
+    Also where merges rank below those of their parts, with atoms beyond the table, and with unknown characters.
+    """
+    rng, n_early = Random(5), 0
+    for case in range(25):
+        atoms = [0, 1, 2] if case % 2 else [0, N_FIRST - 1, N_FIRST]
+        first, n = atoms[-1] + 1, rng.randint(1, 9)
+        sides = [*atoms, *range(first, first + n)]
+        pairs = [(rng.choice(sides[: i + 3]), rng.choice(sides[: i + 3])) for i in range(n)]
+        order = rng.sample(range(n), n) if case % 3 else list(range(n))
+        token = {atom: atom for atom in atoms} | {first + i: first + rank for rank, i in enumerate(order)}
+        merges = [(token[pairs[i][0]], token[pairs[i][1]], first + rank) for rank, i in enumerate(order)]
+        made, words = made_of(merges, one_by_one=one_by_one), list(product([*atoms, -5], repeat=5))
+        rule = PieceRule(np.ones(300, np.uint8), np.full(300, -1), no_spellings())
+        found, ends = apply_bpe.encode_words(
+            ints(flat(words)), longs(ends_of(words)), made, rule, 0.0, np.zeros(1, np.int64)
+        )
+        expected = [steps(list(word), merges, one_by_one=one_by_one)[0] for word in words]
+        assert (found.tolist(), ends.tolist()) == (flat(expected), ends_of(expected))
+        n_early += sum(apply_bpe._merge_unrivalled(5, ints([0, *word, 0, 0]), made) < 5 for word in words[:40])
+    assert n_early > 100
 
 
 def split_back(token: int, kept: list[int], parts: list[int]) -> list[int]:

@@ -35,8 +35,6 @@ def test_pairs_have_the_rank_at_which_they_stand_first(n: int) -> None:
         asked = np.array([*product([*letters, -1, -5], [*letters, -5]), *pairs], np.int32)
         found = [int(rank_of(left, right, made.pairs)) for left, right in asked]
         assert found == [expected.get(pair, NO_RANK) for pair in map(tuple, asked.tolist())]
-        small = {left * N_FIRST + right: rank for (left, right), rank in expected.items() if max(left, right) < N_FIRST}
-        assert {i: int(made.first_ranks[i]) for i in np.flatnonzero(made.first_ranks != NO_RANK)} == small
         assert made.one_by_one is one_by_one
         is_consecutive = all(result == results[0] + i for i, result in enumerate(results))
         assert made.first == (results[0] if n and is_consecutive else -1)
@@ -49,11 +47,8 @@ def test_pairs_have_the_rank_at_which_they_stand_first(n: int) -> None:
 def test_a_table_doubles_until_all_pairs_have_a_slot() -> None:
     """Nine pairs do not fit into eight slots; after seven sizes there is an error."""
     numbers, sizes, nothing = np.arange(9, dtype=np.int32), list[int](), np.zeros(0, np.int32)
-    first_ranks = np.zeros(N_FIRST * N_FIRST, np.int32)
-    assert [bool(bpe_tables.fill(np.zeros(n, np.uint64), first_ranks, *[numbers] * 3)) for n in (8, 64)] == [
-        False,
-        True,
-    ]
+    empty = [np.full(n, 2**64 - 1, np.uint64) for n in (8, 64)]
+    assert [bool(bpe_tables.fill(pairs, *[numbers] * 3)) for pairs in empty] == [False, True]
     with pytest.raises(ValueError, match="no size of the hash table"):
         bpe_tables.filled(5, nothing, lambda merges: bool(sizes.append(len(merges.pairs))), one_by_one=False)
     assert sizes == [16 << power for power in range(7)]

@@ -78,7 +78,7 @@ def _entered(merges: Merges, spelled: Spelled) -> bool:
         lefts, rights = (pieces[ends[are_two] - place] for place in (2, 1))
         are_known = (lefts >= 0) & (rights >= 0)
         result = lefts[are_known], rights[are_known], ranks[tokens[are_two][are_known]]
-        if not fill(merges.pairs, merges.first_ranks, *result):
+        if not fill(merges.pairs, *result):
             return False
     return True
 

@@ -14,17 +14,30 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import ByteArray, IntArray, LongArray, Words, copy_into, fraction_of, grown_longs, longs, mixed
-from volt.kernels.bpe_tables import N_FIRST, NO_RANK, NO_TOKEN, Merges, Spellings, rank_of, token_of, token_spelled
+from volt.kernels.bpe_tables import (
+    MOST,
+    N_FIRST,
+    NO_MERGES,
+    NO_RANK,
+    NO_TOKEN,
+    UNKNOWN,
+    Merges,
+    Spellings,
+    rank_of,
+    token_of,
+    token_spelled,
+)
 from volt.kernels.jit import borrowing, inlined, loop, releasing
 
 NO_MERGE = -1
 LONG = 100  # symbols; for longer words a heap is faster than a scan of all pairs; at most 125, as a position has 7 bits
-NO_PLACE = 0x7FFFFF80  # this place and greater ones have no merge
+NO_PLACE = NO_RANK << 7  # this place and greater ones have no merge
 _POSITION_BITS, _POSITIONS = 7, 127  # below the rank in a place
 # Unsigned indices need no check for negative values.
 _U0, _U1, _U2, _U3, _U4, _U5 = (np.uint64(i) for i in range(6))
 _FIRST = np.uint64(N_FIRST)
 _SHIFT = np.uint64(_POSITION_BITS)
+_MOST, _ONE_RANK, _TWO_RANKS = np.uint64(MOST), np.uint64(21), np.uint64(42)  # of `Merges.rivals`
 
 
 class Word(NamedTuple):
@@ -199,43 +212,70 @@ def _least_drawn(places: IntArray, passed: ByteArray, n: Any, dropout: float, st
 
 
 @inlined
-def _merge_place(p: Any, rank: Any, places: IntArray, word: Word, merges: Merges) -> Any:
+def _merge_place(p: Any, rank: Any, n: Any, places: IntArray, word: Word, merges: Merges) -> tuple[Any, Any]:
+    """Merge the pair at a position. Return the least of the other places[1:n], and of the two new places."""
     second, before, output = np.uint64(word.follows[p]), np.uint64(word.precedes[p]), token_of(rank, merges)
     after = np.uint64(word.follows[second])
     word.symbols[p], word.follows[p], word.precedes[after] = output, np.int64(after), np.int64(p)
     current = _place(output, word.symbols[after], p, merges.pairs)
     stored = _place(word.symbols[before], output, before, merges.pairs)
-    places[second], places[p], places[before] = NO_PLACE, current, stored
-    return min(current, stored) >> _POSITION_BITS < np.int64(rank)
+    places[second] = places[p] = places[before] = NO_PLACE
+    rest = _least(places, n)  # does not wait for the two look-ups
+    places[p], places[before] = current, stored
+    return rest, min(current, stored)
+
+
+@inlined
+def _rivals_of(left: Any, right: Any, merges: Merges) -> Any:
+    if left | right < _FIRST:
+        return merges.rivals[left * _FIRST + right]
+    return NO_MERGES if np.int64(left | right) < 0 else UNKNOWN
+
+
+@borrowing
+def _merge_unrivalled(n: int, symbols: IntArray, merges: Merges) -> int:
+    """Merge the pairs of atoms that no other merge can prevent. Return the new number of symbols.
+
+    Every merge that could take one of their atoms has a higher rank, so their turn need not be awaited.
+    """
+    symbols[n + 1] = symbols[n + 2] = -1
+    p, at, was_merged, left_rival = _U1, _U1, _U0, _MOST
+    left, right = np.uint64(symbols[_U1]), np.uint64(symbols[_U2])
+    pair = _rivals_of(left, right, merges)
+    while p <= np.uint64(n):
+        after = np.uint64(symbols[p + _U2])
+        next_pair, rank = _rivals_of(right, after, merges), pair >> _TWO_RANKS
+        # No branches, because no processor could predict them.
+        is_merged = np.uint64(rank < left_rival) & np.uint64(rank < next_pair & _MOST)
+        symbols[at] = np.int64(left + is_merged * (rank + np.uint64(merges.first) - left))
+        at, was_merged, left_rival = at + _U1 - was_merged, is_merged, pair >> _ONE_RANK & _MOST
+        pair, left, right, p = next_pair, right, after, p + _U1
+    return int(np.int64(at - _U1))
 
 
 @borrowing
 def _merge_short(n: int, room: WordBuffers, merges: Merges, dropout: float, state: LongArray) -> None:
     places, word, after = room.positions, room.word, np.uint64(n + 1)
     word.symbols[_U0] = word.symbols[after] = -1
-    p, left = _U1, np.uint64(word.symbols[_U1])
+    p = _U1
     while p < after:
         word.precedes[p], word.follows[p] = np.int64(p - _U1), np.int64(p + _U1)
-        right = np.uint64(word.symbols[p + _U1])
-        if left | right < _FIRST:
-            places[p] = np.int64(np.uint64(merges.first_ranks[left * _FIRST + right]) << _SHIFT | p)
-        else:
-            places[p] = _place(word.symbols[p], word.symbols[p + _U1], p, merges.pairs)
-        left, p = right, p + _U1
+        places[p] = _place(word.symbols[p], word.symbols[p + _U1], p, merges.pairs)
+        p += _U1
     places[p] = places[p + _U1] = places[p + _U2] = NO_PLACE
-    while True:
-        result = _least_drawn(places, room.passed, n, dropout, state) if dropout > 0.0 else _least(places, after)
-        if result >= NO_PLACE:
-            return
+    result = _least_drawn(places, room.passed, n, dropout, state) if dropout > 0.0 else _least(places, after)
+    while result < NO_PLACE:
         rank, first = np.uint64(result >> _POSITION_BITS), np.uint64(result & _POSITIONS)
-        lower = _merge_place(first, rank, places, word, merges)
+        rest, new = _merge_place(first, rank, after if dropout == 0.0 else _U0, places, word, merges)
         # Otherwise the merge's other positions are the next least places, because no token is a part of itself.
-        if (lower or dropout > 0.0) and not merges.one_by_one:
+        if (new < result or dropout > 0.0) and not merges.one_by_one:
             p = first + _U1
             while p < after:
                 if places[p] >> _POSITION_BITS == result >> _POSITION_BITS and (dropout == 0.0 or room.passed[p] == 0):
-                    _merge_place(p, rank, places, word, merges)
+                    _merge_place(p, rank, _U0, places, word, merges)
                 p += _U1
+            rest = new = _least(places, after)
+        result = _least_drawn(places, room.passed, n, dropout, state) if dropout > 0.0 else min(rest, new)
 
 
 @borrowing
@@ -251,6 +291,8 @@ def _merge_long(n: int, room: WordBuffers, merges: Merges, dropout: float, state
 @inlined
 def merge_word(n: int, room: WordBuffers, merges: Merges, dropout: float, state: LongArray) -> tuple[int, int]:
     """Merge the n symbols from index 1 on. Return the first position of the result, and the link of its last."""
+    if dropout == 0.0 and merges.first > 0:
+        n = _merge_unrivalled(n, room.word.symbols, merges)
     if n > LONG:
         _merge_long(n, room, merges, dropout, state)
         return 0, -1

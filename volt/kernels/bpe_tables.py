@@ -111,12 +111,16 @@ def find_cuts(table: Spellings, hashes: KeyArray, lefts: IntArray, rights: IntAr
     return result
 
 
-NO_RANK = 0xFFFFFF  # above every rank
+NO_RANK = (1 << 22) - 1  # above every rank
 MOST = (1 << 21) - 1  # tokens, and merges
-N_FIRST = 256  # tokens whose pairs are looked up without hashing
+N_FIRST = 256  # atoms whose pairs are in `Merges.rivals`
 # Unsigned indices need no check for negative values.
-_TOKEN_BITS, _RANK_BITS, _RANKS = np.uint64(21), np.uint64(22), np.uint64((1 << 22) - 1)
+_TOKEN_BITS, _RANK_BITS, _RANKS = np.uint64(21), np.uint64(22), np.uint64(NO_RANK)
+_EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
 _GOLDEN, _UPPER, _MIDDLE = np.uint64(0x9E3779B97F4A7C15), np.uint64(40), np.uint64(24)
+NO_MERGES = np.uint64((1 << 63) - 1)  # rivals of a pair with a character that has no merges
+UNKNOWN = np.uint64(MOST << 42)  # rivals of a pair outside the table, which may have any rank
+_NO_PAIRS = np.full(N_FIRST * N_FIRST, UNKNOWN)
 _MOST_MOVES = 500  # of entries, to make room for one pair
 _MOST_DOUBLINGS = 7  # of the expected size
 
@@ -125,7 +129,7 @@ class Merges(NamedTuple):
     # uint64, a cuckoo hash table (Pagh and Rodler 2001) of pairs and their ranks; the first of equal pairs counts
     pairs: KeyArray
     results: IntArray  # (n_merges,), the token that each merge makes
-    first_ranks: IntArray  # (256 · 256,), the rank of each pair of the first 256 tokens, or NO_RANK
+    rivals: KeyArray  # (256 · 256,), what competes with each pair of the first 256 atoms: see `_rivals`
     one_by_one: bool  # whether pairs are compared again after each replacement, not after all replacements of a merge
     first: int  # the token of rank 0, if rank r always makes token first + r; else −1
 
@@ -151,11 +155,8 @@ def rank_of(left: int, right: int, pairs: LongArray) -> Any:
     """Return the rank of the merge of two tokens, or NO_RANK. Unknown characters (below 0) have no merge."""
     # Both slots are read without a branch, because no processor could predict it.
     pair = _pair(left, right)
-    one, other = _slots(pair, pairs)
-    entry, entry2 = pairs[one], pairs[other]
-    result = (entry & _RANKS) * np.uint64(entry >> _RANK_BITS == pair)
-    result |= (entry2 & _RANKS) * np.uint64(entry2 >> _RANK_BITS == pair)
-    return np.int64(result - _U1) & NO_RANK
+    (one, other), key = _slots(pair, pairs), pair << _RANK_BITS
+    return np.int64(min(min(pairs[one] ^ key, pairs[other] ^ key), _RANKS))
 
 
 def ranked_merges(
@@ -169,7 +170,7 @@ def ranked_merges(
     ranks = np.ascontiguousarray(np.arange(len(lefts)) if ranks is None else ranks, np.int32)
 
     def enter(merges: Merges) -> bool:
-        return bool(fill(merges.pairs, merges.first_ranks, lefts, rights, ranks))
+        return bool(fill(merges.pairs, lefts, rights, ranks))
 
     return filled(len(lefts), results, enter, one_by_one=one_by_one)
 
@@ -178,41 +179,66 @@ def filled(n_pairs: int, results: IntArray, enter: Callable[[Merges], bool], *, 
     n_slots, results = table_size(n_pairs), results.astype(np.int32)
     first = int(results[0]) if len(results) and (np.diff(results) == 1).all() else -1
     for _ in range(_MOST_DOUBLINGS):
-        first_ranks = np.full(N_FIRST * N_FIRST, NO_RANK, np.int32)
-        merges = Merges(np.zeros(n_slots, np.uint64), results, first_ranks, one_by_one, first)
+        merges = Merges(np.full(n_slots, _EMPTY), results, _NO_PAIRS, one_by_one, first)
         if enter(merges):
-            return merges
+            return merges._replace(rivals=_rivals(merges)) if first > 0 else merges
         n_slots *= 2
     raise ValueError("no size of the hash table gives each pair of these merges a slot of its own")
 
 
+def _rivals(merges: Merges) -> KeyArray:
+    """Return three ranks of 21 bits for each pair of atoms a and b, the first in the highest bits; MOST if none.
+
+    1. The rank of merging a and b, unless their token is in a merge of a lower rank.
+    2. The lowest rank of the merges of b with a token that ends with a.
+    3. The lowest rank of the merges of a with a token that starts with b.
+    """
+    lefts, rights, ranks = pairs_met(merges)
+    results, n_atoms = merges.results[ranks], min(N_FIRST, merges.first)
+    first_atoms = np.arange(1 + max(int(tokens.max(initial=0)) for tokens in (lefts, rights, results)))
+    last_atoms, uses = first_atoms.copy(), np.full(len(first_atoms), MOST)
+    first_atoms[results], last_atoms[results] = lefts, rights
+    for _ in range(MOST.bit_length()):  # each step doubles how many merges are undone
+        first_atoms, last_atoms = first_atoms[first_atoms], last_atoms[last_atoms]
+    np.minimum.at(uses, lefts, ranks)
+    np.minimum.at(uses, rights, ranks)
+    output = np.zeros((N_FIRST, N_FIRST), np.uint64)
+    for left, right, most in (
+        (lefts, rights, uses[results]),
+        (last_atoms[lefts], rights, MOST),
+        (lefts, first_atoms[rights], MOST),
+    ):
+        chosen, lowest = (left < n_atoms) & (right < n_atoms) & (ranks < most), np.full((N_FIRST, N_FIRST), MOST)
+        np.minimum.at(lowest, (left[chosen], right[chosen]), ranks[chosen])
+        output = output << _TOKEN_BITS | lowest.astype(np.uint64)
+    output[n_atoms:] = output[:, n_atoms:] = UNKNOWN
+    return output.ravel()
+
+
 def pairs_met(merges: Merges) -> tuple[IntArray, IntArray, IntArray]:
     """Return the left tokens, right tokens and ranks of the table's pairs, in any order."""
-    pairs = merges.pairs[merges.pairs != 0] >> _RANK_BITS
+    pairs = merges.pairs[merges.pairs != _EMPTY] >> _RANK_BITS
     lefts, rights = (pairs >> _TOKEN_BITS) - _U1, pairs & ((_U1 << _TOKEN_BITS) - _U1)
     return np.asarray(lefts, np.int64), np.asarray(rights, np.int64), ranks_met(merges)
 
 
 def ranks_met(merges: Merges) -> IntArray:
-    return np.asarray((merges.pairs[merges.pairs != 0] & _RANKS) - _U1, np.int64)
+    return np.asarray(merges.pairs[merges.pairs != _EMPTY] & _RANKS, np.int64)
 
 
 @releasing
-def fill(pairs: KeyArray, first_ranks: IntArray, lefts: IntArray, rights: IntArray, ranks: IntArray) -> bool:
+def fill(pairs: KeyArray, lefts: IntArray, rights: IntArray, ranks: IntArray) -> bool:
     """Enter pairs into a table. Return False if the table is too short."""
-    for i in range(len(lefts) - 1, -1, -1):
-        if max(lefts[i], rights[i]) < N_FIRST:
-            first_ranks[lefts[i] * N_FIRST + rights[i]] = ranks[i]
     for i in range(len(lefts)):
         if rank_of(lefts[i], rights[i], pairs) != NO_RANK:
             continue
-        entry, slot = _pair(lefts[i], rights[i]) << _RANK_BITS | np.uint64(ranks[i] + 1), _U0
+        entry, slot = _pair(lefts[i], rights[i]) << _RANK_BITS | np.uint64(ranks[i]), _U0
         for _ in range(_MOST_MOVES):
             one, other = _slots(entry >> _RANK_BITS, pairs)
             slot = other if slot == one else one  # an evicted pair moves to its other slot
             entry, pairs[slot] = pairs[slot], entry
-            if entry == _U0:
+            if entry == _EMPTY:
                 break
-        if entry != _U0:
+        if entry != _EMPTY:
             return False
     return True

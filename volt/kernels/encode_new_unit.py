@@ -91,7 +91,8 @@ def numbering() -> UnitEncoder:
     """Return an encoder that writes, as the value of a unit, the unit's number (int32)."""
     classes, ints, longs = np.zeros(1, np.uint8), np.zeros(1, np.int32), np.zeros(2, np.int64)
     cutter = Cutter(NUMBER, NO_MARKER, classes, ints, ints, longs, longs, ints, 0, longs, classes, 0, 0, 0, classes[:0])
-    merges, rule = Merges(np.zeros(8, np.uint64), ints, ints, False, -1), PieceRule(classes, longs, no_spellings())
+    keys, rule = np.zeros(8, np.uint64), PieceRule(classes, longs, no_spellings())
+    merges = Merges(keys, ints, keys, False, -1)
     encoder = UnitEncoder(cutter, False, merges, rule, room_of(1), ints, longs, classes, ID_SIZE, 0, ints[:0])
     return encoder.for_thread()
 
