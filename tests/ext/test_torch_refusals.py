@@ -5,16 +5,18 @@ from __future__ import annotations
 import pickle
 import threading
 from functools import partial
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from loaders import torch
 from steps_of_streams import given, steps_of, stream_of
 from torch.utils.data import DataLoader
 
 from volt.errors import ConfigError, StreamError, VoltError
-from volt.ext.torch import StreamDataset
+from volt.ext.torch import Step, StreamDataset
 
 N = 60  # lines of the stream
 
@@ -39,6 +41,28 @@ def test_loaders_that_collate_are_asked_not_to(folder: Path, batch_size: int) ->
     assert isinstance(step, dict)
     assert torch.equal(pickle.loads(pickle.dumps(step))["id"], step["id"])
     assert type(step)(step) == step
+
+
+def test_a_step_with_any_values_arrives_from_a_worker_as_it_was() -> None:
+    """Tensors of each type and shape, also within lists, and other values cross unchanged; tensors can be written."""
+    tensors = {
+        "empty": torch.zeros((0, 3), dtype=torch.int32), "number": torch.tensor(7), "flags": torch.tensor([True, False]),
+        "turned": torch.arange(6).reshape(2, 3).T, "every second": torch.arange(9)[1::2],
+        "bfloat16": torch.tensor([0.5, 3.0], dtype=torch.bfloat16), "complex": torch.tensor([1 + 2j]).conj(),
+    }  # fmt: skip
+    values = {"state": "{}", "n": 3, "nested": {"list": [torch.arange(3), None]}, "array": np.arange(2)}
+    sparse, weights = torch.eye(3).to_sparse(), torch.ones(2, requires_grad=True)
+    step = pickle.loads(ForkingPickler.dumps(Step(tensors | values | {"sparse": sparse, "weights": weights})))
+    assert type(step) is Step
+    for name, tensor in tensors.items():
+        assert (step[name].dtype, step[name].shape) == (tensor.dtype, tensor.shape), name
+        assert torch.equal(step[name], tensor), name
+        step[name].zero_()
+    assert (step["state"], step["n"], type(step["array"]), step["nested"]["list"][1]) == ("{}", 3, np.ndarray, None)
+    assert torch.equal(step["nested"]["list"][0], torch.arange(3))
+    assert torch.equal(step["sparse"].to_dense(), torch.eye(3))
+    assert step["weights"].requires_grad
+    assert pickle.loads(ForkingPickler.dumps(Step())) == Step()
 
 
 def test_states_of_steps_are_positions_and_those_of_lines_are_not(folder: Path) -> None:

@@ -14,12 +14,15 @@ Set batch_size=None. With workers, in_order must be True; if a transform runs Py
 from __future__ import annotations
 
 import inspect
+import io
 import json
 import os
+import pickle
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, NoReturn
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
@@ -56,6 +59,28 @@ def _refuse_to_collate(batch: Any, *, collate_fn_map: Any = None) -> NoReturn:
 
 
 default_collate_fn_map[Step] = _refuse_to_collate
+
+
+class _Packer(pickle.Pickler):
+    """Pickle a step with the bytes of its tensors, because a file descriptor for each tensor costs much more."""
+
+    def reducer_override(self, value: Any) -> Any:
+        try:
+            return (torch.from_numpy, (value.numpy(),)) if type(value) is torch.Tensor else NotImplemented
+        except (TypeError, RuntimeError):  # a tensor of another device, layout or type
+            return NotImplemented
+
+
+def _packed(step: Step) -> tuple[Callable[[bytes], Step], tuple[bytes]]:
+    _Packer(file := io.BytesIO(), protocol=5).dump(dict(step))
+    return _unpacked, (file.getvalue(),)
+
+
+def _unpacked(data: bytes) -> Step:
+    return Step(pickle.loads(data))
+
+
+ForkingPickler.register(Step, _packed)  # for the workers of loaders
 _HELD: WeakKeyDictionary[Steps, ReferenceType[Any]] = WeakKeyDictionary()  # the dataset that reads each Steps
 
 
