@@ -19,6 +19,7 @@ class Web:
     url: of its root
     files: path → content
     ranges: whether it knows them
+    has_version: whether it sends an ETag
     cuts: so many of the next answers break off after half of their bytes
     refusals: so many of the next requests are answered by `status`
     faults: what happens to each of the next requests: "" nothing, "cut" or "stall" after half of the bytes, or a status
@@ -29,6 +30,7 @@ class Web:
     url: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
     ranges: bool = True
+    has_version: bool = True
     cuts: int = 0
     refusals: int = 0
     status: int = 503
@@ -111,7 +113,7 @@ def _handler(web: Web) -> type[BaseHTTPRequestHandler]:
             self._send(200, page, {"Content-Type": "text/html"}, body=True)
 
         def _file(self, data: bytes, asked: str, *, body: bool) -> None:
-            head = {"ETag": f'"{blake2b(data, digest_size=8).hexdigest()}"'}
+            head = {"ETag": f'"{blake2b(data, digest_size=8).hexdigest()}"'} if web.has_version else {}
             if found := re.fullmatch(r"bytes=(\d+)-(\d+)", asked):
                 first, last = int(found[1]), min(int(found[2]), len(data) - 1)
                 head["Content-Range"] = f"bytes {first}-{last}/{len(data)}"

@@ -28,6 +28,7 @@ ray = pytest.importorskip("ray", reason="needs ray: make ray")
 from volt.ext.ray import RayMap, RayWriter, finished  # noqa: E402
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning:ray"),
     pytest.mark.skipif(
         subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True).returncode != 0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
+import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -178,3 +179,18 @@ def test_a_file_that_is_gone_or_changed_in_the_middle_is_not_waited_for(web, clo
             list(blocks)
     assert clock.now - 1 < 5 * FIRST
     assert retries.clock is clock
+
+
+def test_the_command_line_sets_the_limit(web, clock, limit, run):
+    """For any command, which warns of a long failure unless it is quiet; a duration that is none is wrong usage."""
+    web.faults = iter(lambda: "503", None)
+    warnings.simplefilter("always")  # the test's own filters return when it ends
+    for options, warned in (((), True), (("-q",), False)):
+        done = run("--retry-for", "30s", "search", f"{web.url}/a.txt?key=hunter2", *options, status=1)
+        message = done.stderr.decode()
+        assert "tries in 30 s failed" in message
+        assert message.endswith("or retry longer: volt --retry-for 1h\n")
+        assert message.startswith("warning") == warned
+        assert "hunter2" not in message
+    done = run("--retry-for", "soon", "search", "corpus.txt", status=2)
+    assert done.stderr.startswith(b"error --retry-for is 'soon'")

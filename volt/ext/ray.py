@@ -16,24 +16,24 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
-from itertools import islice
+from itertools import accumulate, chain, groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from volt import arguments
-from volt.count.corpus import shards_of
+from volt.count.corpus import N_LOOKS, shards_of
 from volt.count.counting import Shard, ShardCounter
 from volt.count.word_counts import WordCounts, summed
 from volt.encode.encoder import Encoder
 from volt.encode.files import EncodeJob, Progress, output_files, write_each
-from volt.errors import ConfigError, OutputError, VoltError, missing, reason, shown_path
+from volt.errors import ConfigError, OutputError, VoltError, causes, missing, reason, shown_path
 from volt.ext.ray_cluster import connected, first_sentence
-from volt.files import retries
-from volt.files.paths import is_file, mark_of, size_of, total_size
-from volt.files.ranges import RANGE_SIZE, FileRange
+from volt.files.paths import is_file, mark_of, size_of
+from volt.files.ranges import RANGE_SIZE
 from volt.files.remote import ChangedError, RefusedError
-from volt.files.retries import ServerError
+from volt.files.retries import VARIABLE, ServerError
 from volt.files.temporary import sweep_beside
+from volt.files.threads import in_order
 from volt.kernels import jit, warmup
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def finished(
     function: Callable[[Item], object], items: Iterable[Item], *, jobs: Iterable[warmup.Job] = (), n_cores: int = 1
 ) -> Generator[tuple[Item, Ref]]:
     """Apply a function to items. Yield each finished item with a reference to its result, in any order."""
-    context = [ray.put(function)], os.getcwd(), tuple(jobs), retries.setting()
+    context = [ray.put(function)], os.getcwd(), tuple(jobs), os.environ.get(VARIABLE)
     waiting, running = enumerate(items), dict[Ref, tuple[int, Item, Ref]]()
     failed: tuple[int, VoltError] | None = None
     n_failures, failing = Counter[int](), set[str]()
@@ -79,7 +79,7 @@ def finished(
                 break
             outcome = ray.wait(list(running), num_returns=1)[0][0]
             number, item, result = running.pop(outcome)
-            failure: Failure | None = fetched(outcome)
+            failure: _Failure | None = fetched(outcome)
             if failure is None:
                 yield item, result
             elif failure.may_pass and n_failures[number] < _ELSEWHERE:
@@ -103,7 +103,7 @@ def _elsewhere(failing: Collection[str], number: int, *, n_cores: int) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class _Failure:
     """The error of a task.
 
     node, node_id: the machine's address, and its id in Ray
@@ -119,14 +119,12 @@ class Failure:
     may_pass: bool = False
 
     @classmethod
-    def of(cls, error: VoltError) -> Failure:
+    def of(cls, error: VoltError) -> _Failure:
         node = ray.util.get_node_ip_address(), ray.get_runtime_context().get_node_id()
-        cause: BaseException | None = error
-        while cause is not None:
+        for cause in causes(error):
             if isinstance(cause, OSError) and cause.errno:
                 may_pass = not isinstance(cause, _FINAL) or cause.errno == errno.ETIMEDOUT
                 return cls(error, *node, cause.errno, str(cause.filename or ""), may_pass)
-            cause = cause.__cause__ or cause.__context__
         return cls(error, *node)
 
     def located(self) -> VoltError:
@@ -154,16 +152,16 @@ def fetched(ref: Ref) -> Any:
 
 @ray.remote(num_returns=2, max_retries=RETRIES)
 def _apply(
-    item: Any, functions: list[Ref], folder: str, jobs: tuple[warmup.Job, ...], settings: dict[str, str]
-) -> tuple[Failure | None, Any]:
+    item: Any, functions: list[Ref], folder: str, jobs: tuple[warmup.Job, ...], retry_for: str | None
+) -> tuple[_Failure | None, Any]:
     os.environ.setdefault("POLARS_MAX_THREADS", "1")  # there is a worker for each core
-    os.environ |= settings
+    os.environ |= {VARIABLE: retry_for} if retry_for else {}
     try:
         _enter(folder)
         _prepare(jobs)
         return None, _function(functions[0])(item)
     except VoltError as error:
-        return Failure.of(error), None
+        return _Failure.of(error), None
 
 
 def _enter(folder: str) -> None:
@@ -197,6 +195,20 @@ _PATIENCE = 5  # seconds for workers to die
 _FAN = 8  # tables that a worker adds up at a time
 
 
+def _grouped(shards: list[Shard], sizes: Mapping[str, int | None], *, most: int) -> Iterator[list[tuple[Shard, int]]]:
+    """Yield consecutive shards with their numbers of bytes, about `most` bytes at a time; an unknown size is `most`."""
+    found = [sizes[shard] if isinstance(shard, str) else len(shard) for shard in shards]
+    rows = zip(shards, found, accumulate(most if size is None else size for size in found), strict=True)
+    for _, group in groupby(rows, key=lambda row: row[2] // most):
+        yield [(shard, size or 0) for shard, size, _ in group]
+
+
+def _added(each: Iterator[WordCounts]) -> WordCounts:
+    first = next(each)
+    parts = chain([first.part], (counts.part for counts in each))
+    return WordCounts(*summed(parts), first.normalizer, first.pretokenizer)
+
+
 @dataclass(frozen=True, slots=True)
 class RayMap:
     """A `map` for `count_words`. As progress, it reports the bytes counted so far, and the bytes of all files.
@@ -223,17 +235,25 @@ class RayMap:
         counter = function.silent() if isinstance(function, ShardCounter) else function
         report = function.progress if isinstance(function, ShardCounter) else None
         jobs: tuple[KernelJob, ...] = ("count",) if isinstance(function, ShardCounter) and function.is_by_units else ()
-        done, total, sums = 0, total_size(paths), _Sums()
+        sizes = dict(zip(paths, in_order(size_of, paths, n_threads=N_LOOKS), strict=True))
+        done, total, sums = 0, None if None in sizes.values() else sum(sizes[path] or 0 for path in paths), _Sums()
+        shards = shards_of(paths, size=self.range_size)
+
+        def count(group: list[tuple[Shard, int]]) -> WordCounts:
+            return _added(counter(shard) for shard, _ in group)
+
         with connected(self.address):
-            for shard, counts in finished(counter, shards_of(paths, size=self.range_size), jobs=jobs):
+            share = (total or self.range_size) // (_AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1))))
+            groups = _grouped(shards, sizes, most=max(1, min(self.range_size, share)))
+            for group, counts in finished(count, groups, jobs=jobs):
                 if self.add_up:
                     sums.add(counts)
                 else:
                     yield fetched(counts)
-                path, size = (shard.path, len(shard)) if isinstance(shard, FileRange) else (shard, size_of(shard))
-                done += size or 0
+                path, _ = group[-1]
+                done += sum(size for _, size in group)
                 if report:
-                    report(path, done, total)
+                    report(path if isinstance(path, str) else path.path, done, total)
             if self.add_up:
                 yield sums.fetched()
 
@@ -335,9 +355,8 @@ def _sum(*parts: Any) -> Any:
     for error in parts:
         if isinstance(error, VoltError):
             return error
-    first = parts[0]
     try:
-        return WordCounts(*summed(counts.part for counts in parts), first.normalizer, first.pretokenizer)
+        return _added(iter(parts))
     except VoltError as error:
         return error
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
-from volt.errors import MissingLibraryError, missing
+from volt.errors import MissingLibraryError, causes, missing
 from volt.files.retries import Retries, ServerError, requested_wait
 from volt.urls import bare, is_web
 
@@ -131,17 +131,8 @@ def failure(error: Exception) -> OSError | None:
     is_final = isinstance(cause, _FINAL) or (400 <= status < 500 and status not in _TEMPORARY) or status == 501
     kinds = {kind.__name__ for kind in type(cause).__mro__}
     is_final |= "BotoCoreError" in kinds and kinds.isdisjoint(_OF_NETWORK)
-    is_final |= _resolver_error(cause) == socket.EAI_NONAME
+    is_final |= any(isinstance(one, socket.gaierror) and one.errno == socket.EAI_NONAME for one in causes(cause))
     return ServerError(errno.EIO, message_of(cause)) if is_final else None
-
-
-def _resolver_error(error: BaseException | None) -> int | None:
-    """Return the code of a failed search for a host's address, if that is a cause of the error."""
-    while error is not None:
-        if isinstance(error, socket.gaierror):
-            return error.errno
-        error = error.__cause__ or error.__context__
-    return None
 
 
 def system_of(url: str) -> tuple[Any, str]:

@@ -20,7 +20,7 @@ from volt.errors import ConfigError, quoted, shown_path
 FIRST, LONGEST = 0.2, 60.0  # seconds: limits of the first pause, which doubles, and of all pauses
 _STEP = 0.1  # seconds; waits are short, because after a Polars query SIGINT cannot interrupt a wait
 _QUIET = 10.0  # seconds without success after which a warning is issued
-_VARIABLE, _DEFAULT = "VOLT_RETRY_FOR", "5m"  # a variable of the environment, so that child processes inherit it
+VARIABLE, _DEFAULT = "VOLT_RETRY_FOR", "5m"  # a variable of the environment, so that child processes inherit it
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 sleep, clock, draw = time.sleep, time.monotonic, random.uniform
 
@@ -46,17 +46,12 @@ def retry_for(duration: str) -> None:
     >>> retry_for("5m")
     """
     _seconds(duration, "retry_for")
-    os.environ[_VARIABLE] = duration
-
-
-def setting() -> dict[str, str]:
-    """Return the variable that `retry_for` sets, for processes of other machines; {} if it is not set."""
-    return {name: value for name, value in os.environ.items() if name == _VARIABLE}
+    os.environ[VARIABLE] = duration
 
 
 def patience() -> float:
     """Return the seconds for which a failing request is retried. Raises ConfigError."""
-    return _seconds(os.environ.get(_VARIABLE) or _DEFAULT, _VARIABLE)
+    return _seconds(os.environ.get(VARIABLE) or _DEFAULT, VARIABLE)
 
 
 def _seconds(duration: str, name: str) -> float:
