@@ -90,7 +90,8 @@ def test_errors_name_the_machine(corpus: Path, tmp_path: Path) -> None:
             count_words(str(corpus), map=RayMap())
         node = ray.util.get_node_ip_address()
         assert str(error.value).startswith(f"node {node}: {corpus}/a.txt: cannot be read: no such file or directory")
-        assert str(error.value).endswith("; the driver has this file, so choose a folder that all machines share")
+        share = "exists on the driver, so choose a folder that all machines share"
+        assert str(error.value).endswith(f"; {corpus}/a.txt {share}")
     with cluster(tmp_path / "out", n_cores=0):
         message = rf"a.txt.pieces: written on node {node}, but is missing on the driver; choose a folder that all mach"
         with pytest.raises(OutputError, match=message):
@@ -98,7 +99,7 @@ def test_errors_name_the_machine(corpus: Path, tmp_path: Path) -> None:
         with pytest.raises(OutputError) as caught:
             list(encode_each(encoder, [f"{corpus}/a.txt"], tmp_path / "out/in", job=EncodeJob(), write=RayWriter()))
         assert str(caught.value).startswith(f"node {node}: {tmp_path}/out/in/a.txt.pieces: cannot be written: no such")
-        assert str(caught.value).endswith("; the driver has this folder, so choose a folder that all machines share")
+        assert str(caught.value).endswith(f"; {tmp_path}/out/in {share}")
 
 
 def test_a_server_that_refuses_a_task_is_asked_by_another(
@@ -120,6 +121,13 @@ def test_a_server_that_refuses_a_task_is_asked_by_another(
         with pytest.raises(CorpusError, match=r"^node [\d.]+: http://.*: cannot be read: 1 try in 0 s failed") as error:
             _counted(url)
         assert len(web.asked) - n_asked[-1] == 3 * 6
+        web.faults, n_before = iter(()), len(web.asked)
+        web.files.clear()
+        with pytest.raises(
+            CorpusError, match=r"^node [\d.]+: http://.*: cannot be read: no such file or directory; check"
+        ):
+            _counted(url)
+        assert len(web.asked) - n_before == 6
         assert "hunter2" not in str(error.value)
 
 

@@ -59,10 +59,10 @@ def test_a_server_that_fails_is_left_when_the_time_is_over(web, clock, limit, le
     """Not before, not much later; the error says how often and how long it was asked, and what to do."""
     retry_for(length)
     web.faults = iter(lambda: "503", None)
-    with pytest.raises(CorpusError, match=r"\d\d tries in [\d,]+ s failed, the last with: .*503.*or raise retry_for$"):
+    with pytest.raises(CorpusError, match=r"\d+ tries in [\d,]+ s failed, the last with: .*503.*or raise retry_for$"):
         expand(f"{web.url}/a.txt")
     assert patience() <= clock.now - 1 <= patience() + 1
-    assert len(web.asked) // 2 <= 12 + patience() / 20  # some 30 s between two tries, when pauses have grown
+    assert 25 <= len(web.asked) // 2 <= 90  # so that two refusals of three are no failure, nor a flood
 
 
 def test_pauses_are_drawn_from_growing_ranges(clock, limit):

@@ -16,6 +16,7 @@ from commands import status_of
 from web_servers import web_server
 
 from volt.count import count_words
+from volt.count.corpus import in_ranges, shards_of
 from volt.errors import CorpusError, OutputError, StreamError
 from volt.files import remote
 from volt.files.atomic import write_atomic
@@ -189,6 +190,8 @@ def test_a_bucket_that_says_slow_down_gives_the_bytes_of_its_files(bucket, local
         monkeypatch.setattr(remote, "_systems", {})
         web.faults = iter(lambda: draw.choice(kinds) if draw.random() < share else "", None)
         assert count_words(f"{bucket}/*").table.rows() == count_words(str(local)).table.rows()
+        assert len(shards_of([f"{bucket}/a.txt"], size=30_000)) == len(TEXT) // 30_000 + 1
+        assert count_words(f"{bucket}/*", map=in_ranges(map, size=30_000)) == count_words(str(local))
         with write_atomic("s3://corpus/made/flaky") as file:
             file.write(TEXT.encode())
         web.faults = iter(())

@@ -107,7 +107,7 @@ class _Failure:
     """The error of a task.
 
     node, node_id: the machine's address, and its id in Ray
-    code, path: errno and path of the failure to read or write that caused the error, if any
+    code, path: errno of the failure to read or write that caused the error, if any; the file or folder that is missing
     may_pass: whether another machine may succeed; the final answer of a server is the same for all
     """
 
@@ -123,8 +123,11 @@ class _Failure:
         node = ray.util.get_node_ip_address(), ray.get_runtime_context().get_node_id()
         for cause in causes(error):
             if isinstance(cause, OSError) and cause.errno:
-                may_pass = not isinstance(cause, _FINAL) or cause.errno == errno.ETIMEDOUT
-                return cls(error, *node, cause.errno, str(cause.filename or ""), may_pass)
+                path = str(cause.filename or "")
+                is_final = isinstance(cause, _FINAL) or (cause.errno == errno.ENOENT and not path)  # a server's 404
+                folder = os.path.dirname(path) or "."
+                absent = path if os.path.isdir(folder) else folder
+                return cls(error, *node, cause.errno, absent, cause.errno == errno.ETIMEDOUT or not is_final)
         return cls(error, *node)
 
     def located(self) -> VoltError:
@@ -132,9 +135,8 @@ class _Failure:
         if not self.code:
             return self.error
         message = f"node {self.node}: {self.error.message}"
-        if self.code == errno.ENOENT and self.path and os.path.isdir(os.path.dirname(self.path) or "."):
-            name = "file" if os.path.lexists(self.path) else "folder"
-            message += f"; the driver has this {name}, so choose a folder that all machines share"
+        if self.code == errno.ENOENT and self.path and os.path.lexists(self.path):
+            message += f"; {shown_path(self.path)} exists on the driver, so choose a folder that all machines share"
         return self.error.reworded(message)
 
 

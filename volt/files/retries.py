@@ -1,7 +1,7 @@
 """Wait before a failed request is sent again, and give up after a limit of time.
 
-Pause n lasts from 0 to min(60, 0.2 · 2ⁿ) seconds, drawn at random ("full jitter"), so that many machines do not return
-at the same moment. If the server names a time (`Retry-After`), the pause begins then.
+Pause n lasts from 0 to min(0.2 · 2ⁿ, 120, limit / 20) seconds, drawn at random ("full jitter"), so that many machines
+do not return at the same moment. If the server names a time (`Retry-After`), the pause begins then.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import suppress
 from volt.display import counted
 from volt.errors import ConfigError, quoted, shown_path
 
-FIRST, LONGEST = 0.2, 60.0  # seconds: limits of the first pause, which doubles, and of all pauses
+FIRST, LONGEST, SHARE = 0.2, 120.0, 1 / 20  # a pause's limit at first, in seconds; at last; and of all the time
 _STEP = 0.1  # seconds; waits are short, because after a Polars query SIGINT cannot interrupt a wait
 _QUIET = 10.0  # seconds without success after which a warning is issued
 VARIABLE, _DEFAULT = "VOLT_RETRY_FOR", "5m"  # a variable of the environment, so that child processes inherit it
@@ -96,7 +96,7 @@ class Retries:
         if passed + wait >= _QUIET:
             host = "/".join(shown_path(self.url).split("/")[:3])
             warnings.warn(f"{host} fails; requests are retried for {limit:,.0f} s", RetryWarning, stacklevel=2)
-        jitter = draw(0, min(LONGEST, FIRST * 2 ** min(self._n - 1, 20)))
+        jitter = draw(0, min(FIRST * 2 ** min(self._n - 1, 20), LONGEST, limit * SHARE))
         end = clock() + min(wait + jitter, limit - passed)
         while (left := end - clock()) > 0:
             sleep(min(left, _STEP))
