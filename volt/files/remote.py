@@ -82,11 +82,7 @@ def read_range(url: str, start: int, size: int) -> bytes:
 def put_file(file: Path, url: str) -> None:
     """Upload a file. Raises OSError."""
     seconds = _SILENT + file.stat().st_size / _SLOWEST  # libraries wait for ever for a server that does not read
-
-    def send(system: Any, path: str) -> None:
-        system.put_file(os.fspath(file), path, **({"timeout": seconds} if system.async_impl else {}))
-
-    ask(url, send)
+    ask(url, lambda fs, path: fs.put_file(str(file), path, **({"timeout": seconds} if fs.async_impl else {})))
 
 
 def has_ranges(url: str) -> bool:
