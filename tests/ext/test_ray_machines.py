@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +25,7 @@ from volt.text.pretokenizer import as_pretokenizer
 
 ray = pytest.importorskip("ray", reason="needs ray: make ray")
 
+from volt.ext import ray as volt_ray  # noqa: E402
 from volt.ext.ray import RayMap, RayWriter, finished  # noqa: E402
 
 pytestmark = [
@@ -40,12 +41,14 @@ RAY = Path(sys.executable).with_name("ray")
 
 
 @contextmanager
-def cluster(hidden: Path, *, n_cores: int) -> Iterator[None]:
-    """A driver on a machine of so many cores, and a second machine of one, which sees an empty folder instead."""
+def cluster(hidden: Path, *, n_cores: int, size: str = "1g") -> Iterator[None]:
+    """A driver on a machine of so many cores, and a second machine of one, which has another disk in a folder."""
     from ray.cluster_utils import Cluster
 
     both = Cluster(initialize_head=True, head_node_args={"num_cpus": n_cores, "include_dashboard": False})
-    start = f"mount -t tmpfs none {hidden} && exec {RAY} start --address={both.address} --num-cpus=1 --block"
+    start = (
+        f"mount -t tmpfs -o size={size} none {hidden} && exec {RAY} start --address={both.address} --num-cpus=1 --block"
+    )
     environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
     second = subprocess.Popen(["unshare", "-m", "sh", "-c", start], env=environment, stdout=subprocess.DEVNULL)
     try:
@@ -62,6 +65,19 @@ def cluster(hidden: Path, *, n_cores: int) -> Iterator[None]:
 
 
 @pytest.fixture
+def moved(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of the tasks that were repeated."""
+    numbers, elsewhere = list[int](), volt_ray._elsewhere
+
+    def recorded(failing: Collection[str], number: int, *, n_cores: int) -> Any:
+        numbers.append(number)
+        return elsewhere(failing, number, n_cores=n_cores)
+
+    monkeypatch.setattr(volt_ray, "_elsewhere", recorded)
+    return numbers
+
+
+@pytest.fixture
 def corpus(tmp_path: Path) -> Path:
     """A folder of files."""
     folder = tmp_path / "corpus"
@@ -72,7 +88,7 @@ def corpus(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_folder_that_one_machine_lacks_is_read_on_another(corpus: Path, tmp_path: Path) -> None:
+def test_a_folder_that_one_machine_lacks_is_read_on_another(corpus: Path, tmp_path: Path, moved: list[int]) -> None:
     """The counts are those of one process; a file that nobody has is an error, of the driver's file too."""
     with cluster(corpus, n_cores=1):
         assert count_words(str(corpus), map=RayMap()) == count_words(str(corpus))
@@ -80,6 +96,21 @@ def test_a_folder_that_one_machine_lacks_is_read_on_another(corpus: Path, tmp_pa
         paths = sorted(map(str, corpus.iterdir()))
         found = [*encode_each(encoder, paths, tmp_path / "out", job=EncodeJob(), write=RayWriter())]
         assert {outcome.n_lines for outcome in found} == {3_000}
+    assert moved
+
+
+def test_a_disk_that_is_full_on_one_machine_is_left_to_another(corpus: Path, tmp_path: Path, moved: list[int]) -> None:
+    """The files are those of one process, wherever their first writers began."""
+    encoder = Encoder(search(learn_bpe(count_words(str(corpus)), 30), sizes=[30, 40]).vocabulary)
+    paths, out = sorted(map(str, corpus.iterdir())), tmp_path / "out"
+    list(encode_each(encoder, paths, tmp_path / "here", job=EncodeJob("ids")))
+    with cluster(out, n_cores=1, size="4k"):
+        list(encode_each(encoder, paths, out, job=EncodeJob("ids"), write=RayWriter()))
+    assert moved
+    for path in out.glob("*.ids"):
+        assert path.read_bytes() == (tmp_path / "here" / path.name).read_bytes()
+    assert len(list(out.glob("*.ids"))) == len(paths)
+    assert not list(out.glob(".*.part"))
 
 
 def test_errors_name_the_machine(corpus: Path, tmp_path: Path) -> None:

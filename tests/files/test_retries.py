@@ -113,6 +113,13 @@ def test_a_first_failure_is_retried_however_late_it_comes(clock):
     assert clock.now - 100_001 <= FIRST
 
 
+def test_a_duration_is_seconds_or_a_number_with_its_unit(limit):
+    """As text or as a number."""
+    for duration, seconds in ((90, 90), (0.5, 0.5), ("1.5m", 90), ("2h", 7_200), ("90", 90), ("7s", 7)):
+        retry_for(duration)
+        assert patience() == seconds
+
+
 def test_a_limit_of_zero_is_no_retry(clock, limit):
     """One request, one error."""
     retry_for("0")

@@ -35,10 +35,10 @@ class RetryWarning(UserWarning):
     """A server has failed for some seconds; its requests are retried."""
 
 
-def retry_for(duration: str) -> None:
+def retry_for(duration: str | float) -> None:
     """Set how long a failing request is retried, in this process and those it starts; by default five minutes.
 
-    duration: such as 30s, 10m or 2h; 0 for no retry
+    duration: seconds, or a text such as 30s, 10m or 2h; 0 for no retry
     The variable VOLT_RETRY_FOR sets the same. Raises ConfigError if the duration is invalid.
 
     >>> retry_for("10m"), patience()
@@ -46,7 +46,7 @@ def retry_for(duration: str) -> None:
     >>> retry_for("5m")
     """
     _seconds(duration, "retry_for")
-    os.environ[VARIABLE] = duration
+    os.environ[VARIABLE] = str(duration)
 
 
 def patience() -> float:
@@ -54,7 +54,7 @@ def patience() -> float:
     return _seconds(os.environ.get(VARIABLE) or _DEFAULT, VARIABLE)
 
 
-def _seconds(duration: str, name: str) -> float:
+def _seconds(duration: str | float, name: str) -> float:
     if not (match := re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smh]?)", str(duration))):
         raise ConfigError(f"{name} is {quoted(str(duration))}; give a duration, such as 30s, 10m or 2h")
     return float(match[1]) * _UNITS[match[2]]
