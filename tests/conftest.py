@@ -20,6 +20,7 @@ from drawn import LINES_SHARE, examples
 from hypothesis import settings
 from stream_commands import CONFIG, DEADLINE, Process, Start
 from warm_up import warm_up
+from web_servers import Clock
 
 Lines = Callable[..., list[str]]
 JOINED = "\ue000"  # for "@@", which text may hold
@@ -192,3 +193,14 @@ def start_stream(stream_folder: Path) -> Iterator[Start]:
         for pipe in (process.stdout, process.stderr):
             if pipe:
                 pipe.close()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of retries, so that pauses take no time."""
+    from volt.files import retries
+
+    result = Clock()
+    monkeypatch.setattr(retries, "sleep", result.sleep)
+    monkeypatch.setattr(retries, "clock", result)
+    return result

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
@@ -18,25 +19,46 @@ class Web:
     url: of its root
     files: path → content
     ranges: whether it knows them
+    has_version: whether it sends an ETag
     cuts: so many of the next answers break off after half of their bytes
     refusals: so many of the next requests are answered by `status`
+    faults: what happens to each of the next requests: "" nothing, "cut" or "stall" after half of the bytes, or a status
+    retry_after: the header of this name of all refusals
     asked: what it was asked for, such as "GET /a.txt bytes=0-99"
     """
 
     url: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
     ranges: bool = True
+    has_version: bool = True
     cuts: int = 0
     refusals: int = 0
     status: int = 503
+    faults: Iterator[str] = field(default_factory=lambda: iter(()))
+    retry_after: str = ""
+    over: threading.Event = field(default_factory=threading.Event)
     asked: list[str] = field(default_factory=list)
 
 
+class Clock:
+    """A clock that passes only while someone sleeps, and starts at one."""
+
+    def __init__(self) -> None:
+        self.now, self.lock = 1.0, threading.Lock()
+
+    def sleep(self, seconds: float) -> None:
+        with self.lock:
+            self.now += seconds
+
+    def __call__(self) -> float:
+        return self.now
+
+
 @contextmanager
-def web_server(**options: object) -> Iterator[Web]:
-    """A server on this machine for the length of a block."""
+def web_server(*, behind: int = 0, **options: object) -> Iterator[Web]:
+    """A server on this machine for the length of a block. behind: the port of one that it asks, or it holds files"""
     web = Web(**options)  # type: ignore[arg-type]
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(web))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _proxy(web, behind) if behind else _handler(web))
     server.daemon_threads = True
     web.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
@@ -44,6 +66,7 @@ def web_server(**options: object) -> Iterator[Web]:
     try:
         yield web
     finally:
+        web.over.set()
         server.shutdown()
         server.server_close()
         thread.join()
@@ -65,9 +88,10 @@ def _handler(web: Web) -> type[BaseHTTPRequestHandler]:
         def _answer(self, *, body: bool) -> None:
             path, asked = self.path.partition("?")[0], self.headers.get("Range", "")
             web.asked.append(f"{self.command} {self.path} {asked}".strip())
-            if web.refusals:
-                web.refusals -= 1
-                self.send_error(web.status)
+            self.fault = next(web.faults, "")
+            if web.refusals or self.fault.isdecimal():
+                web.refusals = max(0, web.refusals - 1)
+                self._refuse(int(self.fault or web.status))
             elif path.endswith("/"):
                 self._page(path)
             elif path not in web.files:
@@ -76,6 +100,12 @@ def _handler(web: Web) -> type[BaseHTTPRequestHandler]:
                 with suppress(ConnectionError):
                     self._file(web.files[path], asked if web.ranges else "", body=body)
 
+        def _refuse(self, status: int) -> None:
+            self.send_response(status)
+            if web.retry_after:
+                self.send_header("Retry-After", web.retry_after)
+            self.end_headers()
+
         def _page(self, folder: str) -> None:
             rest = {name.removeprefix(folder) for name in web.files if name.startswith(folder)}
             links = {name.partition("/")[0] + "/" * ("/" in name) for name in rest}
@@ -83,7 +113,7 @@ def _handler(web: Web) -> type[BaseHTTPRequestHandler]:
             self._send(200, page, {"Content-Type": "text/html"}, body=True)
 
         def _file(self, data: bytes, asked: str, *, body: bool) -> None:
-            head = {"ETag": f'"{blake2b(data, digest_size=8).hexdigest()}"'}
+            head = {"ETag": f'"{blake2b(data, digest_size=8).hexdigest()}"'} if web.has_version else {}
             if found := re.fullmatch(r"bytes=(\d+)-(\d+)", asked):
                 first, last = int(found[1]), min(int(found[2]), len(data) - 1)
                 head["Content-Range"] = f"bytes {first}-{last}/{len(data)}"
@@ -96,10 +126,53 @@ def _handler(web: Web) -> type[BaseHTTPRequestHandler]:
             for name, value in {**head, "Content-Length": str(len(data))}.items():
                 self.send_header(name, value)
             self.end_headers()
-            if body and web.cuts and len(data) > 1:
-                web.cuts -= 1
+            if body and len(data) > 1 and (web.cuts or self.fault):
+                web.cuts = max(0, web.cuts - 1)
                 data = data[: len(data) // 2]
             if body:
                 self.wfile.write(data)
+            if body and self.fault == "stall":
+                self.wfile.flush()
+                web.over.wait()
 
     return Handler
+
+
+def _proxy(web: Web, port: int) -> type[BaseHTTPRequestHandler]:
+    """Passes requests on to another server of this machine, but for those that meet a fault."""
+
+    class Proxy(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"  # which says that it waits for a body
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def _pass_on(self) -> None:
+            web.asked.append(f"{self.command} {self.path}")
+            body, fault = self.rfile.read(int(self.headers.get("Content-Length") or 0)), next(web.faults, "")
+            other = HTTPConnection("127.0.0.1", port)
+            other.request(self.command, self.path, body, dict(self.headers))
+            answer = other.getresponse()
+            data = answer.read()
+            self.close_connection = True
+            if fault.isdecimal():
+                self.send_response(int(fault))
+                self.send_header("Retry-After", web.retry_after or "0")
+                self.send_header("Connection", "close")
+                data = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
+            else:
+                self.send_response(answer.status)
+                for name, value in answer.getheaders():
+                    if name.lower() not in ("connection", "transfer-encoding"):
+                        self.send_header(name, value)
+            self.end_headers()
+            data = data if self.command != "HEAD" else b""
+            with suppress(ConnectionError):
+                self.wfile.write(data[: len(data) // 2] if fault in ("cut", "stall") else data)
+            if fault == "stall":
+                self.wfile.flush()
+                web.over.wait()
+
+        do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _pass_on
+
+    return Proxy

@@ -13,7 +13,7 @@ volt.errors.CorpusError: train.de:17: invalid UTF-8 byte 0xff; convert the file 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import starmap
 from typing import TypeVar
 
@@ -196,6 +196,13 @@ def unreadable(path: object, error: OSError | ValueError, *, kind: type[Kind], r
     """
     remedy = remedy or getattr(error, "remedy", "check the path")
     return kind(f"{shown_path(path)}: cannot be read: {reason(error)}; {remedy}")
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error, its cause, the cause of that, and so on."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def missing(library: str, *, extra: str = "interop", remedy: str = "") -> MissingLibraryError:

@@ -23,13 +23,13 @@ from volt.errors import ConfigError, VoltError, shown_path
 from volt_cli.binarize import binarize
 from volt_cli.command_help import add, group
 from volt_cli.compare import compare
-from volt_cli.console import messages, say
+from volt_cli.console import messages, say, warn
 from volt_cli.decode import decode
 from volt_cli.demo import demo
 from volt_cli.encode import encode
 from volt_cli.export_import import export, import_
 from volt_cli.inspect import inspect
-from volt_cli.options import as_option, flag, with_options
+from volt_cli.options import as_option, flag, option, with_options
 from volt_cli.search import search
 from volt_cli.shard import shard
 from volt_cli.shrink import shrink
@@ -83,8 +83,15 @@ app.add_typer(stream)
 @app.callback(invoke_without_command=True)
 def top(
     version: Annotated[bool, flag("Show versions and the machine's properties, and exit.", "--version")] = False,
+    patience: Annotated[
+        str, option("TIME", "How long a failing server is retried: 30s, 10m or 2h; default: 5m.", "--retry-for")
+    ] = "",
 ) -> None:
     """Find the subword vocabulary that a corpus deserves, and apply it."""
+    if patience:
+        from volt.files.retries import retry_for
+
+        retry_for(patience)
     if version:
         typer.echo(described())
         raise typer.Exit
@@ -94,6 +101,7 @@ def main() -> None:
     """Run a command; report a failure that users can fix in one message."""
     gc.freeze()  # imported objects stay: the garbage collector need not examine them, now or at exit
     warnings.filterwarnings("ignore", message="volt compiles its loops")  # commands report it themselves
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
     prepare_standard_files()
     try:
         with ended_by_signals():
@@ -121,6 +129,11 @@ def main() -> None:
     if status == 130:
         say("", mark="interrupted", style="bold red")
     sys.exit(status)
+
+
+def _show_warning(message: Warning | str, *_: object) -> None:
+    if not {"-q", "--quiet"} & set(sys.argv):
+        warn(str(message))
 
 
 def _report(text: str, status: int) -> int:

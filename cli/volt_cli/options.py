@@ -111,6 +111,8 @@ def with_options(message: str) -> str:
         ("export it closed", "add --closed"),
         ("requires a file of merges", "requires --merges FILE"),
         ("raise max_line", "raise --max-line"),
+        ("raise retry_for", "retry longer: volt --retry-for 1h"),
+        ("retry_for is ", "--retry-for is "),
         (
             "then trust it (user_code)",
             "then " + ("remove --no-user-code" if "--no-user-code" in sys.argv else "add --trust"),

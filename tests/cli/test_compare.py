@@ -148,5 +148,5 @@ def test_a_full_disk_leaves_no_half_set_of_pictures(run: Run, monkeypatch: pytes
         error_text = run("a.en", *OURS, "--plots", "plots", status=1).stderr
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert "plots/lengths.svg: cannot be written: file too large; nothing was changed" in error_text
+    assert "plots/lengths.svg: cannot be written: file too large; it was not changed" in error_text
     assert {path.name: path.read_bytes() for path in Path("plots").iterdir()} == {"entropy.png": b"old"}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import random
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from typing import Any
 
 import pytest
 from places import ROOT
+from web_servers import web_server
 
 from volt import Encoder, count_words, learn_bpe, search
 from volt.encode.files import EncodeJob, encode_each
@@ -93,6 +96,56 @@ def test_counts_are_those_of_one_process(
     assert found == count_words(corpus, errors="skip", **options)
     assert message[-1][1:] == (sum(map(os.path.getsize, corpus)),) * 2
     assert [done for _, done, _ in message] == sorted(done for _, done, _ in message)
+
+
+def test_many_small_files_are_counted_by_few_tasks(
+    cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The counts are those of one process, and so is the error, whose file is not the first of its task."""
+    tasks, finished = list[int](), volt_ray.finished
+    for number in range(400):
+        (tmp_path / f"{number:03}.txt").write_text(f"low lower {number % 7}\n" * (number % 5))
+    (tmp_path / "big.txt").write_text("newest\n" * 5_000)
+
+    def counted(function: Callable[[Any], object], items: Any, **options: Any) -> Iterator[Any]:
+        listed = list(items)
+        tasks.append(len(listed))
+        return finished(function, listed, **options)
+
+    monkeypatch.setattr(volt_ray, "finished", counted)
+    for shard_map in (RayMap(), RayMap(range_size=1 << 12), RayMap(add_up=False)):
+        assert count_words(str(tmp_path), map=shard_map) == count_words(str(tmp_path))
+    assert 1 < tasks[0] <= 4 * os.cpu_count() + 2  # type: ignore[operator]
+    (tmp_path / "250.txt").write_bytes(b"low\n\xff\n")
+    (tmp_path / "251.txt").write_bytes(b"\xff\n")
+    with pytest.raises(CorpusError, match=r"250\.txt:2: invalid UTF-8"):
+        count_words(str(tmp_path), map=RayMap())
+
+
+@pytest.mark.parametrize("most", [1, 64, 999, 10**9])
+def test_groups_are_consecutive_and_of_about_one_size(most: int) -> None:
+    """Each shard once and in order; none but the first of a group takes it above the size."""
+    draw = random.Random(most)
+    sizes = {f"{number}": draw.choice([0, 1, 40, 100, 5_000, None]) for number in range(300)}
+    groups = list(volt_ray._grouped([*sizes], sizes, most=most))
+    assert [shard for group in groups for shard, _ in group] == [*sizes]
+    assert all(group for group in groups)
+    for group in groups:
+        assert sum(most if sizes[str(shard)] is None else size for shard, size in group[1:]) <= most
+    unknown = {"a": None, "b": None, "c": None}
+    assert len(list(volt_ray._grouped([*unknown], unknown, most=most))) == 3
+
+
+def test_a_url_is_counted_in_ranges(cluster: None, corpus: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """By several workers, from a server that refuses some of their requests; a packed file is counted whole."""
+    pytest.importorskip("aiohttp", reason="aiohttp is not installed")
+    draw = random.Random(5)
+    with web_server(files={f"/{Path(path).name}": Path(path).read_bytes() for path in corpus[:4]}) as web:
+        urls = [f"{web.url}/{Path(path).name}?key=hunter2" for path in corpus[:4]]
+        web.faults = iter(lambda: draw.choice(["503", "cut"]) if draw.random() < 0.2 else "", None)
+        assert count_words(urls, map=IN_RANGES) == count_words(corpus[:4])
+        ranges = {asked for asked in web.asked if re.search(r"/a\.txt.*bytes=\d+", asked)}
+        assert len(ranges) > Path(corpus[0]).stat().st_size >> 16
 
 
 def test_an_error_is_that_of_one_process(cluster: None, corpus: list[str]) -> None:
@@ -234,9 +287,9 @@ def test_workers_are_where_the_driver_is(
 
 
 def test_a_folder_that_a_machine_lacks_is_named(tmp_path: Path) -> None:
-    """The error says which machine and what to do."""
+    """The error says what to do; the driver adds which machine."""
     with pytest.raises(
-        VoltError, match=r"none: cannot be entered on .*: no such file or directory; run this from a folder that"
+        VoltError, match=r"none: cannot be entered: no such file or directory; run this from a folder that"
     ):
         volt_ray._enter(str(tmp_path / "none"))
 

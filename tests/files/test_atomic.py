@@ -375,7 +375,7 @@ def test_errors_say_whether_something_was_changed() -> None:
     """After a failed append some bytes may be written; a failed replacement leaves everything unchanged."""
     with pytest.raises(OutputError, match=r"^/nowhere/a: cannot be written: no such file or directory$"):
         append("/nowhere/a", b"low")
-    with pytest.raises(OutputError, match=r"^/nowhere/a: cannot be written: .*; nothing was changed\. Choose another"):
+    with pytest.raises(OutputError, match=r"^/nowhere/a: cannot be written: .*; it was not changed\. Choose another"):
         write_together({Path("/nowhere/a"): b"low"})
     with pytest.raises(
         OutputError, match=r"^/dev/null/plots: cannot be created: not a directory; choose another place"

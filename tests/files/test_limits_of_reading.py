@@ -23,6 +23,7 @@ from volt.files.indexed_dataset import check_dtype, dtype_for, open_ids, write_i
 from volt.files.loop_memory import PaddedMemory, aligned, longer
 from volt.files.paths import check_readable, exists, is_file, mark_of, size_of, stands_for_several, total_size
 from volt.files.ranges import Descriptor, FileRange, FileSpan, file_spans, numbered, ranges_of, read_range
+from volt.files.retries import ServerError
 from volt.files.small_files import is_compressed, is_pipe, read_bytes, read_head, read_start
 from volt.files.temporary import _name
 from volt.files.text_checks import first_fault, foreign, is_utf8, is_utf8_array, overlong
@@ -278,7 +279,7 @@ def test_tasks_and_futures(monkeypatch: pytest.MonkeyPatch) -> None:
     assert closed.wait(10)
 
 
-def test_failures_of_servers_are_final_or_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_of_servers_are_final_or_tried_again() -> None:
     """Refused, missing and wrong requests are final, whatever object carries the status; others are tried again."""
 
     def error(place: str, status: Any) -> Exception:
@@ -292,7 +293,7 @@ def test_failures_of_servers_are_final_or_tried_again(monkeypatch: pytest.Monkey
         return fault
 
     kinds = {401: remote.RefusedError, 403: remote.RefusedError, 404: FileNotFoundError, 410: FileNotFoundError,
-             400: remote.ServerError, 499: remote.ServerError, 402: remote.ServerError}  # fmt: skip
+             400: ServerError, 499: ServerError, 402: ServerError}  # fmt: skip
     for place in ("status", "response", "head"):
         for status, kind in kinds.items():
             assert type(remote.failure(error(place, status))) is kind
@@ -305,23 +306,9 @@ def test_failures_of_servers_are_final_or_tried_again(monkeypatch: pytest.Monkey
         FileNotFoundError(): errno.ENOENT, type("NoCredentialsError", (Exception,), {})(): errno.EACCES,
     }  # fmt: skip
     assert [final.errno for final in map(remote.failure, others) if final] == list(others.values())
-    assert (remote.failure(KeyError()), remote.message_of(KeyError()), remote.message_of(OSError("x"))) == (
-        None,
-        "KeyError",
-        "x",
-    )
-    pauses, asked = list[float](), list[str]()
-    monkeypatch.setattr(remote.time, "sleep", pauses.append)
-
-    def question(_: object, path: str) -> None:
-        asked.append(path)
-        raise OSError("busy")
-
-    with pytest.raises(remote.ServerError, match="5 tries failed, the last with: busy"):
-        remote.ask("memory://a", question)
-    assert (pauses, asked) == ([0.2, 0.4, 0.8, 1.6], ["/a"] * 5)
+    assert (remote.message_of(KeyError()), remote.message_of(OSError("x"))) == ("KeyError", "x")
     with pytest.raises(remote.RefusedError, match="keys in a URL"):
-        remote.ask("s3://key:secret@bucket/a", question)
+        remote.look("s3://key:secret@bucket/a")
 
 
 def test_versions_options_and_patterns_of_urls() -> None:

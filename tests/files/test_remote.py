@@ -138,7 +138,7 @@ def test_what_fails_leaves_nothing(both):
 @pytest.mark.parametrize("place", ["https://host/v.volt", "memory://corpus/"])
 def test_what_cannot_be_written_is_reported_before(place):
     """A server of http takes no files, and a folder is none."""
-    with pytest.raises(OutputError, match="nothing was changed"):
+    with pytest.raises(OutputError, match="it was not changed"):
         check_writable(place)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import random
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,8 +13,10 @@ from pathlib import Path
 
 import pytest
 from commands import status_of
+from web_servers import web_server
 
 from volt.count import count_words
+from volt.count.corpus import in_ranges, shards_of
 from volt.errors import CorpusError, OutputError, StreamError
 from volt.files import remote
 from volt.files.atomic import write_atomic
@@ -23,7 +26,10 @@ from volt.stream import Source, Stream
 
 pytest.importorskip("s3fs", reason="s3fs is not installed")
 moto = pytest.importorskip("moto.server", reason="moto's server is not installed")
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::volt.files.retries.RetryWarning"),
+]
 
 TEXT = "".join(f"low lower newest {number % 97} widest\n" for number in range(4_000))
 
@@ -49,7 +55,6 @@ def bucket(local: Path) -> Iterator[str]:
             patch.setenv(name, "hunter2")
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         patch.setattr(remote, "_systems", {})
-        patch.setattr(remote, "PAUSE", 0.001)
         system, _ = remote.system_of("s3://corpus")
         system.mkdir("corpus")
         for path in local.iterdir():
@@ -113,11 +118,10 @@ def test_who_has_no_credentials_is_reported(bucket, monkeypatch):
         expand(f"{bucket}/a.txt")
 
 
-def test_a_server_that_is_gone_is_reported(local, tmp_path, monkeypatch):
+def test_a_server_that_is_gone_is_reported(local, tmp_path, monkeypatch, clock):
     """A count fails with one error, and so does a stream, which goes on from its state when the server is back."""
     monkeypatch.setattr("volt.stream.reading.text_shard.SMALL", 0)
     monkeypatch.setattr(remote, "_systems", {})
-    monkeypatch.setattr(remote, "PAUSE", 0.001)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "hunter2")
     server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -136,9 +140,9 @@ def test_a_server_that_is_gone_is_reported(local, tmp_path, monkeypatch):
         with Stream([source], seed=5, cache=tmp_path / "cache") as stream:
             lines, state = list(islice(stream, 700)), stream.state()
             server.stop()
-            with pytest.raises(StreamError, match=r"s3://second/a.txt: cannot be read: 5 tries failed"):
+            with pytest.raises(StreamError, match=r"s3://second/a.txt: cannot be read: \d+ tries in 30. s failed"):
                 list(stream)
-        with pytest.raises(CorpusError, match=r"s3://second/a.txt: cannot be read: 5 tries failed.*run it again when"):
+        with pytest.raises(CorpusError, match=r"s3://second/a.txt: cannot be read: \d+ tries in 30. s failed"):
             count_words("s3://second/a.txt")
         server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
         server.start()
@@ -149,20 +153,52 @@ def test_a_server_that_is_gone_is_reported(local, tmp_path, monkeypatch):
         server.stop()
 
 
-def test_a_server_that_is_silent_is_left_after_some_tries(monkeypatch):
+def test_a_server_that_is_silent_is_left_after_some_tries(monkeypatch, clock):
     """Nobody asks more often than is reported, so that it does not take for ever."""
-    for name, value in (("_SILENT", 0.05), ("TRIES", 2), ("PAUSE", 0.001), ("_systems", {})):
+    monkeypatch.setenv("VOLT_RETRY_FOR", "2")
+    for name, value in (("_SILENT", 0.05), ("_systems", {})):
         monkeypatch.setattr(remote, name, value)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "hunter2")
-    message = pytest.raises(CorpusError, match=r"^s3://third/a.txt: cannot be read: 2 tries failed")
+    message = pytest.raises(CorpusError, match=r"^s3://third/a.txt: cannot be read: \d+ tries in 2 s failed")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        with message:
+        with message as error:
             expand("s3://third/a.txt")
         silent.settimeout(0)
         n_asked = 0
         with suppress(BlockingIOError):
             while silent.accept():
                 n_asked += 1
-    assert n_asked == 2
+        assert f" {n_asked} tries " in str(error.value)
+        message = pytest.raises(OutputError, match=r"cannot be written: \d+ tries in 2 s failed.*; run it again")
+        with message, write_atomic("s3://third/a.txt") as file:
+            file.write(b"low")
+
+
+@pytest.mark.parametrize("share", [0.3, 0.7])
+def test_a_bucket_that_says_slow_down_gives_the_bytes_of_its_files(bucket, local, monkeypatch, clock, share):
+    """30 or 70 % of requests are refused, cut or stalled: lists, reads and writes are as without."""
+    draw, kinds = random.Random(5), ("503", "503", "429", "500", "cut", "stall")
+    with web_server(behind=int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2]), retry_after="3") as web:
+        for name, value in (("_SILENT", 0.3), ("_systems", {})):
+            monkeypatch.setattr(remote, name, value)
+        monkeypatch.setattr("volt.files.remote_files.HEAD", 1_000)
+        monkeypatch.setattr("volt.files.remote_files.STEP", 30_000)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", web.url)
+        type(remote.system_of("s3://corpus")[0]).clear_instance_cache()
+        monkeypatch.setattr(remote, "_systems", {})
+        web.faults = iter(lambda: draw.choice(kinds) if draw.random() < share else "", None)
+        assert count_words(f"{bucket}/*").table.rows() == count_words(str(local)).table.rows()
+        assert len(shards_of([f"{bucket}/a.txt"], size=30_000)) == len(TEXT) // 30_000 + 1
+        assert count_words(f"{bucket}/*", map=in_ranges(map, size=30_000)) == count_words(str(local))
+        with write_atomic("s3://corpus/made/flaky") as file:
+            file.write(TEXT.encode())
+        web.faults = iter(())
+        assert read_bytes("s3://corpus/made/flaky", kind=CorpusError) == TEXT.encode()
+        assert clock.now > 10
+        web.faults = iter(lambda: "403", None)
+        n_asked = len(web.asked)
+        with pytest.raises(CorpusError, match="access denied; check the credentials"):
+            expand(f"{bucket}/a.txt")
+        assert len(web.asked) - n_asked <= 2

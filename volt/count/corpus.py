@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain
 from typing import cast, get_args
 
@@ -24,11 +25,13 @@ from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import BLOCK_SIZE, Errors
 from volt.files.paths import Sources, expand
 from volt.files.ranges import RANGE_SIZE, ranges_of
+from volt.files.threads import in_order
 from volt.fork_guard import about_to_use_polars
 from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
 
+N_LOOKS = 8  # files whose sizes are looked up at the same time, because a server takes a while for each
 Map = Callable[[Callable[[Shard], WordCounts], Iterable[str]], Iterable[WordCounts]]
 
 
@@ -157,8 +160,7 @@ def in_ranges(map: ShardMap, *, size: int = RANGE_SIZE) -> Map:
 
 def shards_of(paths: Iterable[str], *, size: int = RANGE_SIZE) -> list[Shard]:
     """Divide files into ranges of `size` bytes; return the ranges, and the path of each undivided file."""
-    shards: list[Shard] = []
-    for path in paths:
-        ranges = [] if is_parquet(path) else [*ranges_of(path, size=size)]
-        shards += ranges or [path]
+    shards, paths = list[Shard](), list(paths)
+    for path, ranges in zip(paths, in_order(partial(ranges_of, size=size), paths, n_threads=N_LOOKS), strict=True):
+        shards += ranges if ranges and not is_parquet(path) else [path]
     return shards

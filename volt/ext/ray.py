@@ -1,33 +1,39 @@
 """Count words (`RayMap`) and encode files (`RayWriter`) on a cluster of Ray, with the same output bytes as without Ray.
 
 Workers read and write files, so all machines need the same files under the same paths. The result of a task depends
-only on its item, so a task is retried if its machine dies. If several items fail, the first item's error is raised.
+only on its item, so a task is retried if its machine dies, and on another machine if it cannot read or write a file. If
+several items fail, the first item's error is raised.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
-from itertools import islice
+from itertools import accumulate, chain, groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from volt import arguments
-from volt.count.corpus import shards_of
+from volt.count.corpus import N_LOOKS, shards_of
 from volt.count.counting import Shard, ShardCounter
 from volt.count.word_counts import WordCounts, summed
 from volt.encode.encoder import Encoder
 from volt.encode.files import EncodeJob, Progress, output_files, write_each
-from volt.errors import ConfigError, OutputError, VoltError, missing, reason, shown_path
+from volt.errors import ConfigError, OutputError, VoltError, causes, missing, reason, shown_path
 from volt.ext.ray_cluster import connected, first_sentence
-from volt.files.paths import is_file, mark_of, size_of, total_size
-from volt.files.ranges import RANGE_SIZE, FileRange
+from volt.files.paths import is_file, mark_of, size_of
+from volt.files.ranges import RANGE_SIZE
+from volt.files.remote import ChangedError, RefusedError
+from volt.files.retries import VARIABLE, ServerError
 from volt.files.temporary import sweep_beside
+from volt.files.threads import in_order
 from volt.kernels import jit, warmup
 
 if TYPE_CHECKING:
@@ -37,13 +43,16 @@ if TYPE_CHECKING:
 try:
     import ray
     from ray.exceptions import RayError, RayTaskError
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 except ImportError:
     raise missing("ray", extra="ray") from None
 
 Item = TypeVar("Item")
+_FINAL = ServerError, RefusedError, ChangedError  # unless the code is ETIMEDOUT
 Ref = Any  # ray.ObjectRef: a reference to a result
 RETRIES = 20  # of a task whose worker or machine has died
 _LEAST_AHEAD, _AHEAD = 16, 4  # unfinished tasks: the minimum, and the number for each core
+_ELSEWHERE = 2  # retries of a task that could not read or write a file
 _NOT_THERE = "workers of the cluster cannot import volt; install the same version of volt-vocab on its machines"
 
 
@@ -51,30 +60,84 @@ def finished(
     function: Callable[[Item], object], items: Iterable[Item], *, jobs: Iterable[warmup.Job] = (), n_cores: int = 1
 ) -> Generator[tuple[Item, Ref]]:
     """Apply a function to items. Yield each finished item with a reference to its result, in any order."""
-    context = [ray.put(function)], os.getcwd(), tuple(jobs)
-    task = _apply.options(num_cpus=n_cores)
+    context = [ray.put(function)], os.getcwd(), tuple(jobs), os.environ.get(VARIABLE)
     waiting, running = enumerate(items), dict[Ref, tuple[int, Item, Ref]]()
     failed: tuple[int, VoltError] | None = None
+    n_failures, failing = Counter[int](), set[str]()
+
+    def start(number: int, item: Item) -> None:
+        where = _elsewhere(failing, number, n_cores=n_cores) if n_failures[number] else "DEFAULT"
+        outcome, result = _apply.options(num_cpus=n_cores, scheduling_strategy=where).remote(item, *context)
+        running[outcome] = number, item, result
+
     try:
         while True:
             n_ahead = max(_LEAST_AHEAD, _AHEAD * int(ray.cluster_resources().get("CPU", 1)))  # machines may come and go
             for number, item in islice(waiting, 0 if failed else max(0, n_ahead - len(running))):
-                outcome, result = task.remote(item, *context)
-                running[outcome] = number, item, result
+                start(number, item)
             if not any(failed is None or number < failed[0] for number, _, _ in running.values()):
                 break
             outcome = ray.wait(list(running), num_returns=1)[0][0]
             number, item, result = running.pop(outcome)
-            error = fetched(outcome)
-            if error is None:
+            failure: _Failure | None = fetched(outcome)
+            if failure is None:
                 yield item, result
+            elif failure.may_pass and n_failures[number] < _ELSEWHERE:
+                n_failures[number] += 1
+                failing.add(failure.node_id)
+                start(number, item)
             elif failed is None or number < failed[0]:
-                failed = number, error
+                failed = number, failure.located()
         if failed:
             raise failed[1]
     finally:
         for outcome in running:
             ray.cancel(outcome, force=True)
+
+
+def _elsewhere(failing: Collection[str], number: int, *, n_cores: int) -> Any:
+    """Return where Ray should run a task that failed on some machines: on one of the others, if there is one."""
+    nodes = (node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= n_cores)
+    others = sorted({node["NodeID"] for node in nodes} - {*failing})
+    return NodeAffinitySchedulingStrategy(others[number % len(others)], soft=True) if others else "DEFAULT"
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """The error of a task.
+
+    node, node_id: the machine's address, and its id in Ray
+    code, path: errno of the failure to read or write that caused the error, if any; the file or folder that is missing
+    may_pass: whether another machine may succeed; the final answer of a server is the same for all
+    """
+
+    error: VoltError
+    node: str
+    node_id: str
+    code: int = 0
+    path: str = ""
+    may_pass: bool = False
+
+    @classmethod
+    def of(cls, error: VoltError) -> _Failure:
+        node = ray.util.get_node_ip_address(), ray.get_runtime_context().get_node_id()
+        for cause in causes(error):
+            if isinstance(cause, OSError) and cause.errno:
+                path = str(cause.filename or "")
+                is_final = isinstance(cause, _FINAL) or (cause.errno == errno.ENOENT and not path)  # a server's 404
+                folder = os.path.dirname(path) or "."
+                absent = path if os.path.isdir(folder) else folder
+                return cls(error, *node, cause.errno, absent, cause.errno == errno.ETIMEDOUT or not is_final)
+        return cls(error, *node)
+
+    def located(self) -> VoltError:
+        """Return the error, with the machine's address if it could not read or write a file."""
+        if not self.code:
+            return self.error
+        message = f"node {self.node}: {self.error.message}"
+        if self.code == errno.ENOENT and self.path and os.path.lexists(self.path):
+            message += f"; {shown_path(self.path)} exists on the driver, so choose a folder that all machines share"
+        return self.error.reworded(message)
 
 
 def fetched(ref: Ref) -> Any:
@@ -90,22 +153,25 @@ def fetched(ref: Ref) -> Any:
 
 
 @ray.remote(num_returns=2, max_retries=RETRIES)
-def _apply(item: Any, functions: list[Ref], folder: str, jobs: tuple[warmup.Job, ...]) -> tuple[VoltError | None, Any]:
+def _apply(
+    item: Any, functions: list[Ref], folder: str, jobs: tuple[warmup.Job, ...], retry_for: str | None
+) -> tuple[_Failure | None, Any]:
     os.environ.setdefault("POLARS_MAX_THREADS", "1")  # there is a worker for each core
+    os.environ |= {VARIABLE: retry_for} if retry_for else {}
     try:
         _enter(folder)
         _prepare(jobs)
         return None, _function(functions[0])(item)
     except VoltError as error:
-        return error, None
+        return _Failure.of(error), None
 
 
 def _enter(folder: str) -> None:
     try:
         os.chdir(folder)  # so that relative paths mean the same, also in errors
     except OSError as error:
-        message = f"{shown_path(folder)}: cannot be entered on {os.uname().nodename}: {reason(error)}"
-        raise VoltError(f"{message}; run this from a folder that all machines of the cluster share") from None
+        message = f"{shown_path(folder)}: cannot be entered: {reason(error)}"
+        raise VoltError(f"{message}; run this from a folder that all machines of the cluster share") from error
 
 
 @lru_cache(maxsize=1)
@@ -129,6 +195,20 @@ def _prepare(jobs: tuple[warmup.Job, ...]) -> None:
 
 _PATIENCE = 5  # seconds for workers to die
 _FAN = 8  # tables that a worker adds up at a time
+
+
+def _grouped(shards: list[Shard], sizes: Mapping[str, int | None], *, most: int) -> Iterator[list[tuple[Shard, int]]]:
+    """Yield consecutive shards with their numbers of bytes, about `most` bytes at a time; an unknown size is `most`."""
+    found = [sizes[shard] if isinstance(shard, str) else len(shard) for shard in shards]
+    rows = zip(shards, found, accumulate(most if size is None else size for size in found), strict=True)
+    for _, group in groupby(rows, key=lambda row: row[2] // most):
+        yield [(shard, size or 0) for shard, size, _ in group]
+
+
+def _added(each: Iterator[WordCounts]) -> WordCounts:
+    first = next(each)
+    parts = chain([first.part], (counts.part for counts in each))
+    return WordCounts(*summed(parts), first.normalizer, first.pretokenizer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,17 +237,25 @@ class RayMap:
         counter = function.silent() if isinstance(function, ShardCounter) else function
         report = function.progress if isinstance(function, ShardCounter) else None
         jobs: tuple[KernelJob, ...] = ("count",) if isinstance(function, ShardCounter) and function.is_by_units else ()
-        done, total, sums = 0, total_size(paths), _Sums()
+        sizes = dict(zip(paths, in_order(size_of, paths, n_threads=N_LOOKS), strict=True))
+        done, total, sums = 0, None if None in sizes.values() else sum(sizes[path] or 0 for path in paths), _Sums()
+        shards = shards_of(paths, size=self.range_size)
+
+        def count(group: list[tuple[Shard, int]]) -> WordCounts:
+            return _added(counter(shard) for shard, _ in group)
+
         with connected(self.address):
-            for shard, counts in finished(counter, shards_of(paths, size=self.range_size), jobs=jobs):
+            share = (total or self.range_size) // (_AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1))))
+            groups = _grouped(shards, sizes, most=max(1, min(self.range_size, share)))
+            for group, counts in finished(count, groups, jobs=jobs):
                 if self.add_up:
                     sums.add(counts)
                 else:
                     yield fetched(counts)
-                path, size = (shard.path, len(shard)) if isinstance(shard, FileRange) else (shard, size_of(shard))
-                done += size or 0
+                path, _ = group[-1]
+                done += sum(size for _, size in group)
                 if report:
-                    report(path, done, total)
+                    report(path if isinstance(path, str) else path.path, done, total)
             if self.add_up:
                 yield sums.fetched()
 
@@ -200,10 +288,11 @@ class RayWriter:
         tasks = finished(work, outputs.items(), jobs=jobs, n_cores=n_cores)
         with connected(self.address), _parts_removed(outputs.values(), job), closing(tasks):
             for (path, output), result in tasks:
-                n_lines, marks = fetched(result)
-                if marks != _marks(output, job):
-                    problem = "differs from the file that the worker wrote; choose a folder that all machines share"
-                    raise OutputError(f"{shown_path(output)}: {problem}")
+                n_lines, marks, node = fetched(result)
+                if marks != (found := _marks(output, job)):
+                    problem = "is missing on the driver" if None in found else "differs from the driver's file"
+                    message = f"{shown_path(output)}: written on node {node}, but {problem}"
+                    raise OutputError(f"{message}; choose a folder that all machines share")
                 done += size_of(path) or 0
                 progress(done)
                 yield path, n_lines
@@ -222,10 +311,12 @@ def _parts_removed(outputs: Collection[Path], job: EncodeJob) -> Iterator[None]:
         raise
 
 
-def _write(paths: tuple[str, Path], *, encoder: Encoder, job: EncodeJob) -> tuple[int, list[tuple[int, int] | None]]:
+def _write(
+    paths: tuple[str, Path], *, encoder: Encoder, job: EncodeJob
+) -> tuple[int, list[tuple[int, int] | None], str]:
     path, output = paths
     [(_, n_lines)] = write_each(encoder, {path: output}, job, lambda _: None)
-    return n_lines, _marks(output, job)
+    return n_lines, _marks(output, job), ray.util.get_node_ip_address()
 
 
 def _marks(output: Path, job: EncodeJob) -> list[tuple[int, int] | None]:
@@ -266,9 +357,8 @@ def _sum(*parts: Any) -> Any:
     for error in parts:
         if isinstance(error, VoltError):
             return error
-    first = parts[0]
     try:
-        return WordCounts(*summed(counts.part for counts in parts), first.normalizer, first.pretokenizer)
+        return _added(iter(parts))
     except VoltError as error:
         return error
 

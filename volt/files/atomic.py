@@ -101,7 +101,7 @@ def _shown(path: str | os.PathLike[str]) -> str:
     return _SHOWN.get(os.fspath(path), shown_path(os.fspath(path)))
 
 
-UNCHANGED = "; nothing was changed. Choose another place"  # the end of an error
+UNCHANGED = "; it was not changed. Choose another place"  # the end of an error
 
 
 @contextmanager
@@ -137,7 +137,8 @@ def write_atomic(path: str | Path) -> Iterator[BinaryIO]:
     except OSError as error:
         if isinstance(error, BrokenPipeError) and url is None:  # the reader has closed the pipe
             raise
-        raise _refusal(url or path, error, changed=is_direct) from None
+        is_unknown = error.errno == errno.ETIMEDOUT  # the last bytes may have arrived
+        raise _refusal(url or path, error, changed=is_direct or is_unknown) from None
 
 
 @contextmanager
@@ -252,4 +253,5 @@ def _followed(path: str | Path) -> Destination:
 
 
 def _refusal(path: str | Path, error: OSError | ValueError, *, changed: bool = False) -> OutputError:
-    return OutputError(f"{shown_path(path)}: cannot be written: {reason(error)}{'' if changed else UNCHANGED}")
+    remedy = f"; {error.remedy}" if hasattr(error, "remedy") else ""
+    return OutputError(f"{shown_path(path)}: cannot be written: {reason(error)}{remedy if changed else UNCHANGED}")

@@ -1,4 +1,4 @@
-"""Divide an uncompressed file between workers into ranges of bytes, and between threads into spans of whole lines.
+"""Divide uncompressed files and URLs between workers into ranges of bytes, and between threads into spans of lines.
 
 A line belongs to the range in which it starts. To find the line end at which a span stops, few bytes are read.
 """
@@ -7,6 +7,7 @@ A line belongs to the range in which it starts. To find the line end at which a 
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -18,8 +19,9 @@ from typing import TypeVar
 from volt import arguments
 from volt.arguments import MAX_LINE, checked_max_line
 from volt.errors import CorpusError, unreadable
+from volt.files import remote
 from volt.files.blocks import BLOCK_SIZE, Block, Errors, blocks_of, checked_blocks, shortened
-from volt.files.decompression import find_decoder
+from volt.files.decompression import LONGEST_MAGIC, find_decoder
 from volt.files.text_checks import BYTE_ORDER_MARK, HEAD_SIZE, long_line_error, overlong, refuse_binary
 from volt.urls import plain_path, url_of
 
@@ -52,9 +54,9 @@ class Descriptor:
 
     def line_end(self, place: int, far: int) -> int:
         """Return where the line that contains byte `place - 1` ends (the byte after it), or `far` if it ends later."""
-        place -= 1
+        place, size = place - 1, _SPAN_STEP
         while place < far:
-            piece = self.read_some(place, min(_SPAN_STEP, far - place))
+            piece, size = self.read_some(place, min(size, far - place)), min(2 * size, _COUNT_STEP)
             if (end := piece.find(b"\n")) >= 0:
                 return place + end + 1
             place += len(piece)
@@ -65,10 +67,33 @@ class Descriptor:
         starts = range(0, place, _COUNT_STEP)
         return 1 + sum(self.read(start, min(_COUNT_STEP, place - start)).count(b"\n") for start in starts)
 
+    def check(self) -> None:
+        """Raise CorpusError if the file of a URL has changed."""
+
     def __del__(self) -> None:
         if self.number >= 0:
             with suppress(OSError):  # all data has been read
                 os.close(self.number)
+
+
+class RemoteDescriptor(Descriptor):
+    """A URL that is read by ranges. stamp: its size and version, which must not change"""
+
+    def __init__(self, url: str, stamp: tuple[int, int]) -> None:
+        self.path, self.stamp, self.n_read, self.number = url, stamp, 0, -1
+
+    def read(self, start: int, size: int) -> bytes:
+        try:
+            return remote.read_range(self.path, start, size)
+        except OSError as error:
+            raise unreadable(self.path, error, kind=CorpusError) from error
+
+    def check(self) -> None:
+        try:
+            if remote.look(self.path).stamp != self.stamp:
+                raise remote.ChangedError(errno.ESTALE, "changed while it was read")
+        except OSError as error:
+            raise unreadable(self.path, error, kind=CorpusError) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,25 +168,42 @@ _UNKNOWN = 2  # stands for the number of a line that is not the file's first, if
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """The lines that start at byte `start` or later, before byte `stop`, of a file of `size` bytes."""
+    """The lines that start at byte `start` or later, before byte `stop`, of a file of `size` bytes.
+
+    version: of a URL, as in `RemoteStat`
+    """
 
     path: str
     start: int
     stop: int
     size: int
+    version: int = 0
 
     def __len__(self) -> int:
         return self.stop - self.start
 
 
 def ranges_of(path: str, *, size: int = RANGE_SIZE) -> list[FileRange]:
-    """Return ranges of `size` bytes (the last may be shorter); [] if the file is smaller or cannot be divided."""
+    """Return ranges of `size` bytes (the last may be shorter); [] if the file is smaller or cannot be divided.
+
+    A URL can be divided if its server supports ranges, and sends an ETag or a time by which a change is detected.
+    """
     step = arguments.whole(size, "size", low=1)
     with suppress(CorpusError, OSError):  # reading it raises the error
-        plain = plain_path(path)
-        if url_of(path) is None and can_span(plain) and (end := os_path.getsize(plain)) > step:
-            return [FileRange(plain, start, min(end, start + step), end) for start in range(0, end, step)]
+        plain, url = plain_path(path), url_of(path)
+        end, version = remote.look(url).stamp if url else (os_path.getsize(plain), 0)
+        if end > step and (_can_cut(url, version) if url else can_span(plain)):
+            return [FileRange(url or plain, at, min(end, at + step), end, version) for at in range(0, end, step)]
     return []
+
+
+def _can_cut(url: str, version: int) -> bool:
+    is_plain = version and find_decoder(remote.read_range(url, 0, LONGEST_MAGIC)) is None
+    return bool(is_plain) and remote.has_ranges(url)
+
+
+def _opened(part: FileRange) -> Descriptor:
+    return RemoteDescriptor(part.path, (part.size, part.version)) if url_of(part.path) else Descriptor(part.path)
 
 
 def read_range(
@@ -172,7 +214,7 @@ def read_range(
 
     first_line: the number of the range's first line, or a placeholder, as from `numbered`
     """
-    file, longest = Descriptor(part.path), (max_line or part.size) + len(BYTE_ORDER_MARK)
+    file, longest = _opened(part), (max_line or part.size) + len(BYTE_ORDER_MARK)
     refuse_binary(part.path, file.read_some(0, min(HEAD_SIZE, part.size)))
     pieces = _pieces(file, part, min(part.size, part.stop + longest), block_size)
     first_line = first_line if part.start else 1
@@ -187,7 +229,7 @@ def numbered(part: FileRange, read: Callable[[int], T]) -> T:
     except CorpusError:
         if not part.start:
             raise
-    file = Descriptor(part.path)
+    file = _opened(part)
     return read(file.line_at(_first_byte(file, part)))
 
 
@@ -200,6 +242,7 @@ def _pieces(file: Descriptor, part: FileRange, far: int, step: int) -> Iterator[
         piece = file.read_some(file.n_read, min(step, end - file.n_read))
         file.n_read += len(piece)
         yield piece
+    file.check()
 
 
 def _first_byte(file: Descriptor, part: FileRange) -> int:

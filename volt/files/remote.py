@@ -1,7 +1,7 @@
 """Read the size, version, listing and byte ranges of URLs by fsspec. All failures are OSErrors.
 
-A request is tried up to `TRIES` times with growing pauses, unless a retry cannot help. Patterns match as for local
-paths. For http, "?" begins a query, and a folder consists of the files to which its page links.
+A failed request is sent again (`Retries`), unless that cannot help. Patterns match as for local paths. For http, "?"
+begins a query, and a folder consists of the files to which its page links.
 """
 
 from __future__ import annotations
@@ -10,19 +10,23 @@ import errno
 import fnmatch
 import os
 import re
-import time
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
-from volt.errors import MissingLibraryError, missing
+from volt.errors import MissingLibraryError, causes, missing
+from volt.files.retries import Retries, ServerError, requested_wait
 from volt.urls import bare, is_web
 
-TRIES, PAUSE = 5, 0.2  # seconds before the second try; pauses double
 _CONNECT, _SILENT = 15, 20  # seconds within which a server must accept a connection, and send its next bytes
+_SLOWEST = 50_000  # bytes per second of an upload; below, it counts as broken
 _LIBRARIES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "hf": "huggingface_hub"}
 _VERSIONS = ("ETag", "etag", "md5Hash", "blob_id", "LastModified", "last_modified", "Last-Modified", "created", "mtime")
+_FINAL = (NotImplementedError, TypeError, ValueError, LookupError, AttributeError)  # not raised by a network
+_OF_NETWORK = ("HTTPClientError", "ConnectionError", "IncompleteReadError", "CredentialRetrievalError")  # of botocore
 _TEMPORARY = (408, 425, 429)  # HTTP statuses from 400 to 499 after which a retry may succeed
 _systems: dict[tuple[int, str], Any] = {}
 _memory = Lock()  # all readers of a memory:// file share one position
@@ -52,12 +56,6 @@ class ChangedError(OSError):
     remedy = "run it again"
 
 
-class ServerError(OSError):
-    """A server failed in every try, or rejected the request."""
-
-    remedy = "run it again when the server answers"
-
-
 class RefusedError(PermissionError):
     """Access is denied."""
 
@@ -81,6 +79,12 @@ def read_range(url: str, start: int, size: int) -> bytes:
     return ask(url, lambda system, path: _range(system, path, start, start + size)) if size else b""
 
 
+def put_file(file: Path, url: str) -> None:
+    """Upload a file. Raises OSError."""
+    seconds = _SILENT + file.stat().st_size / _SLOWEST  # libraries wait for ever for a server that does not read
+    ask(url, lambda fs, path: fs.put_file(str(file), path, **({"timeout": seconds} if fs.async_impl else {})))
+
+
 def has_ranges(url: str) -> bool:
     try:
         return len(read_range(url, 1, 1)) <= 1
@@ -90,37 +94,40 @@ def has_ranges(url: str) -> bool:
 
 def ask(url: str, question: Callable[[Any, str], T]) -> T:
     """Return `question(file system, path)`, retried after a temporary failure. Raises OSError."""
-    system, path = system_of(url)
-    for _ in tries():
+    (system, path), retries = system_of(url), Retries(url)
+    while True:
         try:
             return question(system, path)
         except (NoRangesError, MissingLibraryError):
             raise
         except Exception as error:
-            last = _cause(error)
-            if (final := failure(error)) is not None:
-                raise final from error
-    raise ServerError(errno.ETIMEDOUT, f"{TRIES} tries failed, the last with: {message_of(last)}") from last
+            pause(retries, error)
 
 
-def tries() -> Iterator[int]:
-    for number in range(TRIES):
-        if number:
-            time.sleep(PAUSE * 2 ** (number - 1))
-        yield number
+def pause(retries: Retries, error: Exception) -> None:
+    """Wait before a retry. Raises OSError if a retry cannot help, or the time for retries is over."""
+    if (final := failure(error)) is not None:
+        raise final from error
+    cause = _cause(error)
+    retries.pause(message_of(cause), wait=requested_wait(_headers(cause).get("retry-after")))
 
 
 def failure(error: Exception) -> OSError | None:
     """Return the error to raise if a retry cannot help; None if a retry may help."""
     cause = _cause(error)
     status = _status(cause)
+    if isinstance(cause, ChangedError):
+        return cause
     if status in (401, 403) or isinstance(cause, PermissionError) or type(cause).__name__ == "NoCredentialsError":
         return RefusedError(errno.EACCES, "access denied")
     if status in (404, 410) or isinstance(cause, FileNotFoundError):
         return FileNotFoundError(errno.ENOENT, "no such file or directory")
     if isinstance(cause, IsADirectoryError):
         return IsADirectoryError(errno.EISDIR, "is a folder")
-    is_final = isinstance(cause, NotImplementedError) or (400 <= status < 500 and status not in _TEMPORARY)
+    is_final = isinstance(cause, _FINAL) or (400 <= status < 500 and status not in _TEMPORARY) or status == 501
+    kinds = {kind.__name__ for kind in type(cause).__mro__}
+    is_final |= "BotoCoreError" in kinds and kinds.isdisjoint(_OF_NETWORK)
+    is_final |= any(isinstance(one, socket.gaierror) and one.errno == socket.EAI_NONAME for one in causes(cause))
     return ServerError(errno.EIO, message_of(cause)) if is_final else None
 
 
@@ -180,10 +187,24 @@ def _cause(error: Exception) -> Exception:
 
 
 def _status(error: Exception) -> int:
-    response = getattr(error, "response", None) or getattr(error.__cause__, "response", None)
+    response = _response(error)
     head = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}
+    if (head.get("HTTPStatusCode"), isinstance(error, TimeoutError)) == (400, True):
+        return 408  # S3's RequestTimeout
     result = getattr(error, "status", None) or head.get("HTTPStatusCode") or getattr(response, "status_code", 0)
     return result if isinstance(result, int) else 0
+
+
+def _response(error: Exception) -> Any:
+    own = getattr(error, "response", None)
+    return getattr(error.__cause__, "response", None) if own is None else own
+
+
+def _headers(error: Exception) -> Any:
+    response = _response(error)
+    if isinstance(response, dict):  # of botocore
+        return response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    return getattr(error, "headers", None) or getattr(response, "headers", None) or {}
 
 
 def message_of(error: Exception) -> str:

@@ -7,7 +7,6 @@ read, an error is raised.
 from __future__ import annotations
 
 import errno
-import os
 import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +15,8 @@ from typing import BinaryIO, NoReturn
 
 from volt.errors import VoltError, shown_path, unreadable
 from volt.files import remote
-from volt.files.remote import ChangedError, NoRangesError, ServerError, files_at
+from volt.files.remote import ChangedError, NoRangesError, files_at
+from volt.files.retries import Retries, ServerError
 from volt.files.temporary import scratch_folder
 from volt.files.threads import in_order, prefetch
 from volt.urls import is_web, name_of, url_of
@@ -89,19 +89,20 @@ class RemoteFile:
         raise error
 
     def _in_one_go(self, done: int) -> Iterator[bytes]:
-        for _ in remote.tries():
+        retries, start = Retries(self.url), done
+        while True:
             try:
                 for piece in self._answer(done):
                     yield piece
                     done += len(piece)
                 if self.status.size is None or done == self.status.size:
                     return
-                last = f"the answer ended after {done:,} of {self.status.size:,} bytes"
+                message = f"the answer ended after {done:,} of {self.status.size:,} bytes"
+                self._refuse(ServerError(errno.EIO, message))
             except Exception as error:
-                last = remote.message_of(error)
-                if final := remote.failure(error):
-                    self._refuse(final)
-        self._refuse(ServerError(errno.ESTALE, f"{remote.TRIES} tries failed, the last with: {last}"))
+                if done > start:  # the server works again
+                    retries, start = Retries(self.url), done
+                remote.pause(retries, error)
 
     def _answer(self, passed: int) -> Iterator[bytes]:
         system, path = remote.system_of(self.url)
@@ -163,7 +164,7 @@ def put(url: str) -> Iterator[BinaryIO]:
         copy = folder / "whole"
         with copy.open("w+b") as file:
             yield file
-        remote.ask(url, lambda system, path: system.put_file(os.fspath(copy), path))
+        remote.put_file(copy, url)
 
 
 def check_can_put(url: str) -> None:

@@ -1,0 +1,167 @@
+"""Laws of a cluster whose machines differ: what one cannot do another does, and an error names the machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from places import ROOT
+from web_servers import web_server
+
+from volt import Encoder, count_words, learn_bpe, search
+from volt.count.counting import ShardCounter
+from volt.encode.files import EncodeJob, encode_each
+from volt.errors import CorpusError, OutputError
+from volt.text.normalizer import as_normalizer
+from volt.text.pretokenizer import as_pretokenizer
+
+ray = pytest.importorskip("ray", reason="needs ray: make ray")
+
+from volt.ext import ray as volt_ray  # noqa: E402
+from volt.ext.ray import RayMap, RayWriter, finished  # noqa: E402
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning:ray"),
+    pytest.mark.skipif(
+        subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True).returncode != 0,
+        reason="no machine can be played whose folders differ: needs root",
+    ),
+]
+TEXT = "".join(f"low lower newest {number % 97}\n" for number in range(3_000))
+RAY = Path(sys.executable).with_name("ray")
+
+
+@contextmanager
+def cluster(hidden: Path, *, n_cores: int, size: str = "1g") -> Iterator[None]:
+    """A driver on a machine of so many cores, and a second machine of one, which has another disk in a folder."""
+    from ray.cluster_utils import Cluster
+
+    both = Cluster(initialize_head=True, head_node_args={"num_cpus": n_cores, "include_dashboard": False})
+    start = (
+        f"mount -t tmpfs -o size={size} none {hidden} && exec {RAY} start --address={both.address} --num-cpus=1 --block"
+    )
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
+    second = subprocess.Popen(["unshare", "-m", "sh", "-c", start], env=environment, stdout=subprocess.DEVNULL)
+    try:
+        ray.init(address=both.address, log_to_driver=False, logging_level="ERROR")
+        end = time.monotonic() + 60
+        while ray.cluster_resources().get("CPU", 0) < n_cores + 1 and time.monotonic() < end:
+            time.sleep(0.1)
+        yield
+    finally:
+        ray.shutdown()
+        second.terminate()
+        second.wait(30)
+        both.shutdown()
+
+
+@pytest.fixture
+def moved(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of the tasks that were repeated."""
+    numbers, elsewhere = list[int](), volt_ray._elsewhere
+
+    def recorded(failing: Collection[str], number: int, *, n_cores: int) -> Any:
+        numbers.append(number)
+        return elsewhere(failing, number, n_cores=n_cores)
+
+    monkeypatch.setattr(volt_ray, "_elsewhere", recorded)
+    return numbers
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """A folder of files."""
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for name in "abcdef":
+        (folder / f"{name}.txt").write_text(TEXT)
+    (tmp_path / "out").mkdir()
+    return folder
+
+
+def test_a_folder_that_one_machine_lacks_is_read_on_another(corpus: Path, tmp_path: Path, moved: list[int]) -> None:
+    """The counts are those of one process; a file that nobody has is an error, of the driver's file too."""
+    with cluster(corpus, n_cores=1):
+        assert count_words(str(corpus), map=RayMap()) == count_words(str(corpus))
+        encoder = Encoder(search(learn_bpe(count_words(str(corpus)), 30), sizes=[30, 40]).vocabulary)
+        paths = sorted(map(str, corpus.iterdir()))
+        found = [*encode_each(encoder, paths, tmp_path / "out", job=EncodeJob(), write=RayWriter())]
+        assert {outcome.n_lines for outcome in found} == {3_000}
+    assert moved
+
+
+def test_a_disk_that_is_full_on_one_machine_is_left_to_another(corpus: Path, tmp_path: Path, moved: list[int]) -> None:
+    """The files are those of one process, wherever their first writers began."""
+    encoder = Encoder(search(learn_bpe(count_words(str(corpus)), 30), sizes=[30, 40]).vocabulary)
+    paths, out = sorted(map(str, corpus.iterdir())), tmp_path / "out"
+    list(encode_each(encoder, paths, tmp_path / "here", job=EncodeJob("ids")))
+    with cluster(out, n_cores=1, size="4k"):
+        list(encode_each(encoder, paths, out, job=EncodeJob("ids"), write=RayWriter()))
+    assert moved
+    for path in out.glob("*.ids"):
+        assert path.read_bytes() == (tmp_path / "here" / path.name).read_bytes()
+    assert len(list(out.glob("*.ids"))) == len(paths)
+    assert not list(out.glob(".*.part"))
+
+
+def test_errors_name_the_machine(corpus: Path, tmp_path: Path) -> None:
+    """What only the driver has, and an output that only the worker has: both sides and the remedy are named."""
+    encoder = Encoder(search(learn_bpe(count_words(str(corpus)), 30), sizes=[30, 40]).vocabulary)
+    with cluster(corpus, n_cores=0):
+        with pytest.raises(CorpusError) as error:
+            count_words(str(corpus), map=RayMap())
+        node = ray.util.get_node_ip_address()
+        assert str(error.value).startswith(f"node {node}: {corpus}/a.txt: cannot be read: no such file or directory")
+        share = "exists on the driver, so choose a folder that all machines share"
+        assert str(error.value).endswith(f"; {corpus}/a.txt {share}")
+    with cluster(tmp_path / "out", n_cores=0):
+        message = rf"a.txt.pieces: written on node {node}, but is missing on the driver; choose a folder that all mach"
+        with pytest.raises(OutputError, match=message):
+            list(encode_each(encoder, [f"{corpus}/a.txt"], tmp_path / "out", job=EncodeJob(), write=RayWriter()))
+        with pytest.raises(OutputError) as caught:
+            list(encode_each(encoder, [f"{corpus}/a.txt"], tmp_path / "out/in", job=EncodeJob(), write=RayWriter()))
+        assert str(caught.value).startswith(f"node {node}: {tmp_path}/out/in/a.txt.pieces: cannot be written: no such")
+        assert str(caught.value).endswith(f"; {tmp_path}/out/in {share}")
+
+
+def test_a_server_that_refuses_a_task_is_asked_by_another(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task whose time for retries is over is done elsewhere, twice; then the error is that of the server."""
+    monkeypatch.setenv("VOLT_RETRY_FOR", "0")
+    with web_server(files={"/a.txt": TEXT.encode()}) as web, cluster(corpus, n_cores=1):
+        url = f"http://me:hunter2@{web.url.removeprefix('http://')}/a.txt?Signature=hunter2"
+        [(_, expected)] = _counted(url)
+        n_asked = [len(web.asked)]
+        for n_failing in (1, 2):
+            web.faults = iter(["503"] * n_failing * 6)  # a task looks three times, by HEAD and by GET
+            [(_, found)] = _counted(url)
+            assert ray.get(found) == ray.get(expected)
+            n_asked.append(len(web.asked))
+        assert [after - before - 6 * n for n, (before, after) in enumerate(pairwise(n_asked), 1)] == n_asked[:1] * 2
+        web.faults = iter(lambda: "503", None)
+        with pytest.raises(CorpusError, match=r"^node [\d.]+: http://.*: cannot be read: 1 try in 0 s failed") as error:
+            _counted(url)
+        assert len(web.asked) - n_asked[-1] == 3 * 6
+        web.faults, n_before = iter(()), len(web.asked)
+        web.files.clear()
+        with pytest.raises(
+            CorpusError, match=r"^node [\d.]+: http://.*: cannot be read: no such file or directory; check"
+        ):
+            _counted(url)
+        assert len(web.asked) - n_before == 6
+        assert "hunter2" not in str(error.value)
+
+
+def _counted(url: str) -> list[tuple[str, Any]]:
+    """Counts of a URL that only the workers look at."""
+    return list(finished(ShardCounter(as_normalizer("none"), as_pretokenizer("whitespace")), [url]))
