@@ -84,6 +84,7 @@ def test_counting_is_counting(
 )
 @pytest.mark.parametrize("normalizer", ["none", "nfkc+lowercase"])
 @given(part=lines, block_size=st.integers(1, 60))
+@example(part=["x^2 + y", "x\x01 a", "x^"], block_size=60)  # text that begins as zlib's data does
 @settings(max_examples=examples(25))
 def test_counting_is_splitting(
     folder: Path, pretokenizer: str, normalizer: str, part: list[str], block_size: int

@@ -40,13 +40,26 @@ def column_numbers(value: str | int | Iterable[int] | None) -> tuple[int, ...]:
     return fields
 
 
+def lines_of(data: bytes) -> pl.LazyFrame:
+    """Return the lines of UTF-8 text as a column `text`.
+
+    Polars decompresses data that starts as zlib's does, and "x^" does, so a line is put in front of such text.
+
+    >>> lines_of(b"x^2\\n\\ny").collect()["text"].to_list()
+    ['x^2', '', 'y']
+    """
+    if data.startswith((b"x\x01", b"x^")):
+        return pl.scan_lines(b"\n" + data, name="text").slice(1)
+    return pl.scan_lines(data, name="text")
+
+
 def field_texts(block: Block, fields: tuple[int, ...]) -> pl.LazyFrame:
     """Return some fields of tab-separated lines as rows of a column `text`; fields are numbered from 1.
 
     >>> field_texts(Block("a.tsv", 1, 2, b"low\\tlower\\nold\\tolder\\n", 20), (2, 1)).collect()["text"].to_list()
     ['lower', 'low', 'older', 'old']
     """
-    lines = pl.scan_lines(block.data, name="text")
+    lines = lines_of(block.data)
     n_fields = _TEXT.str.count_matches("\t", literal=True) + 1
     short = lines.select(n=n_fields).with_row_index().filter(pl.col("n") < max(fields)).head(1).collect()
     for index, n in short.rows():

@@ -20,7 +20,15 @@ import polars as pl
 
 from volt import arguments
 from volt.count.bounded_sums import CounterLimits
-from volt.count.column_texts import field_texts, is_json_lines, is_parquet, json_columns, json_texts, parquet_texts
+from volt.count.column_texts import (
+    field_texts,
+    is_json_lines,
+    is_parquet,
+    json_columns,
+    json_texts,
+    lines_of,
+    parquet_texts,
+)
 from volt.count.unit_table import MOST, UnitCutter, UnitTable, WordTable
 from volt.count.word_counts import EMPTY, CountedPart, WordCounts, added, check_total, summed
 from volt.errors import ConfigError, CorpusError
@@ -188,7 +196,7 @@ class ShardCounter:
             if not self._cuts_first:
                 return pl.LazyFrame({"text": texts}, schema={"text": pl.String})
             data = "\n".join(texts).encode()
-        return pl.scan_lines(_without_blanks(data.translate(_SPACES)) if self._cuts_first else data, name="text")
+        return lines_of(_without_blanks(data.translate(_SPACES)) if self._cuts_first else data)
 
     @property
     def _reading(self) -> dict[str, Any]:
@@ -255,7 +263,7 @@ class ShardCounter:
             words = self.pretokenizer.extract(word)
         else:
             words = pl.concat_list(word.str.replace_all(" ", SPACE, literal=True))
-        filled = pl.scan_lines(block.data, name="text").with_row_index().filter(_TEXT.str.contains(r"[^\t ]"))
+        filled = lines_of(block.data).with_row_index().filter(_TEXT.str.contains(r"[^\t ]"))
         table = filled.with_columns(word=words, count=parts[1].cast(pl.Int64, strict=False)).collect()
         bad = table.filter((_COUNT.fill_null(0) < 1) | (_WORD.list.len().fill_null(0) == 0))
         for index, text in bad.select("index", "text").head(1).rows():
