@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 from counting import PACKERS, pairs
 from drawn import examples
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from volt.count import counting, word_counts
