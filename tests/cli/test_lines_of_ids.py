@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -90,3 +91,17 @@ def test_refused_options(run: Run, folder: Path) -> None:
         assert f"no {role} token" in message
     message = run("encode", "-m", "m.volt", "few.txt", "--form", "ids", "--bos", "--eos", "--truncate", "1", status=2)
     assert b"truncate is 1; give 2 or more" in message.stderr
+
+
+@pytest.mark.parametrize("form", ["pieces", "ids", "npy"])
+@pytest.mark.parametrize("options", [[], ["--dropout", "0.5", "--seed", "1"]])
+def test_unknown_characters_are_listed_at_the_end(form: str, options: list[str], run: Run, tmp_path: Path) -> None:
+    """Of all files and in any form, each once, without user tokens; nothing for text that is known, or with -q."""
+    replace(VOCABULARY, special=SpecialTokens(user=("<url>",))).save("m.volt")
+    (tmp_path / "known.txt").write_text("the <url> the\n", encoding="utf-8")
+    (tmp_path / "new.txt").write_text("thé the ф\x02<url>\nфthé\n", encoding="utf-8")
+    command = ["encode", "-m", "m.volt", "--form", form, *options, "-o", "out.x"]
+    assert b"unknown" not in run(*command, "known.txt").stderr
+    note = "note: 3 characters of the text are unknown: \\x02 é ф\n"
+    assert note in run(*command, "known.txt", "new.txt").stderr.decode()
+    assert run(*command, "new.txt", "-q").stderr == b""

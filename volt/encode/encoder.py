@@ -378,6 +378,18 @@ class Encoder:
         """
         return self._decoder.decode_text(inputs.checked_utf8(text, "decode_text"))
 
+    @property
+    def unknown_characters(self) -> list[str]:
+        """The unknown characters of all batches, texts and files so far, sorted.
+
+        >>> from volt.vocabulary import Vocabulary
+        >>> encoder = Encoder(Vocabulary(merges=(), tokens=("l", "o"), marker="none"))
+        >>> _ = encoder.encode_batch(["lol", "olé"])
+        >>> encoder.unknown_characters
+        ['é']
+        """
+        return sorted(set[str]().union(*(batch.rendering.unknown() for batch in self._batches.values())))
+
     @cached_property
     def _decoder(self) -> Decoder:
         return Decoder.of(self.vocabulary)

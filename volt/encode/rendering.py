@@ -76,6 +76,11 @@ class Rendering:
         sizes = rows.starts[numbers + 1] - starts
         return rows.values[places_of(starts, sizes)], np.cumsum(sizes)
 
+    def unknown(self) -> set[str]:
+        """Return the characters expanded so far that the vocabulary cannot spell."""
+        spelled = (self._tables.spell(symbol)[0] for symbol in self._rows.known)
+        return {piece.removesuffix(SUFFIX) for piece in spelled if piece not in self._tables.vocabulary.ids}
+
     def numbered(self, symbols: NDArray[np.int32]) -> tuple[NDArray[np.int32], _Rows]:
         rows, unknown = self._rows, symbols < 0
         if not unknown.any():
