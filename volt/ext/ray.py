@@ -199,8 +199,8 @@ _FAN = 8  # tables that a worker adds up at a time
 
 def _grouped(shards: list[Shard], sizes: Mapping[str, int | None], *, most: int) -> Iterator[list[tuple[Shard, int]]]:
     """Yield consecutive shards with their numbers of bytes, about `most` bytes at a time; an unknown size is `most`."""
-    found = [sizes[shard] if isinstance(shard, str) else len(shard) for shard in shards]
-    rows = zip(shards, found, accumulate(most if size is None else size for size in found), strict=True)
+    n_bytes = [sizes[shard] if isinstance(shard, str) else len(shard) for shard in shards]
+    rows = zip(shards, n_bytes, accumulate(most if size is None else size for size in n_bytes), strict=True)
     for _, group in groupby(rows, key=lambda row: row[2] // most):
         yield [(shard, size or 0) for shard, size, _ in group]
 
@@ -289,8 +289,8 @@ class RayWriter:
         with connected(self.address), _parts_removed(outputs.values(), job), closing(tasks):
             for (path, output), result in tasks:
                 n_lines, marks, node = fetched(result)
-                if marks != (found := _marks(output, job)):
-                    problem = "is missing on the driver" if None in found else "differs from the driver's file"
+                if marks != (own := _marks(output, job)):
+                    problem = "is missing on the driver" if None in own else "differs from the driver's file"
                     message = f"{shown_path(output)}: written on node {node}, but {problem}"
                     raise OutputError(f"{message}; choose a folder that all machines share")
                 done += size_of(path) or 0
