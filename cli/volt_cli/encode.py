@@ -15,7 +15,6 @@ from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.engine_options import EngineOptions
 from volt_cli.io import check_places, is_conversation, is_stdout, load_model, waiting_for, write_each
 from volt_cli.options import ModelAndText, Quiet, Separator, checked_separator, flag, option
-from volt_cli.terminal import harmless
 
 CACHE_WORDS, N_SHOWN = 1 << 20, 8
 
@@ -114,6 +113,8 @@ def encode(
                     done = "is up to date" if outcome.n_lines is None else counted(outcome.n_lines, "line")
                     say(f"{shown_path(outcome.output)}: {done}")
     if not quiet and (unknown := encoder.unknown_characters):
+        from volt_cli.terminal import harmless
+
         what = f"{counted(len(unknown), 'character')} of the text {'is' if len(unknown) == 1 else 'are'} unknown"
         say(f"note: {what}: {' '.join(map(harmless, unknown[:N_SHOWN]))}{' …' * (len(unknown) > N_SHOWN)}")
 
