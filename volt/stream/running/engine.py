@@ -177,8 +177,6 @@ class Engine:
                 self._failure = None
                 raise error
             turns = turns[: at - n]
-        most = sum(buffer.left + source.chunk_lines for buffer, source in zip(buffers, self.sources, strict=True))
-        turns = turns[: max(most, _FEW)]  # later turns would be counted again and again
         counts = np.bincount(turns, minlength=len(buffers)).tolist()
         short = [source for source, count in enumerate(counts) if count > buffers[source].left]
         if not short:
