@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -67,6 +68,29 @@ def test_a_damaged_file_is_written_anew(folder: Path, damage: Callable[[bytes], 
     assert path.read_bytes() == whole
 
 
+def test_a_file_under_another_name_is_ignored(folder: Path) -> None:
+    """Arrays of another key are never returned, even if files are renamed."""
+    cached_arrays(["a"], lambda: ARRAYS)
+    [path] = folder.iterdir()
+    cached_arrays(["b"], lambda: ARRAYS[:1])
+    [other] = {*folder.iterdir()} - {path}
+    path.replace(other)
+    assert len(cached_arrays(["b"], lambda: ARRAYS[:1])) == 1
+
+
+def test_a_failed_write_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The part that a full disk took is removed."""
+
+    def half(path: Path, data: bytes) -> int:
+        with path.open("wb") as file:
+            file.write(data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", half)
+    assert same(cached_arrays(["a"], lambda: ARRAYS))
+    assert [*folder.iterdir()] == []
+
+
 def test_foreign_content_with_a_right_digest_is_ignored(folder: Path) -> None:
     """Pickled objects are never loaded, whoever wrote the file."""
     cached_arrays(["a"], lambda: ARRAYS)
@@ -81,7 +105,7 @@ def test_foreign_content_with_a_right_digest_is_ignored(folder: Path) -> None:
                 np.lib.format.write_array(file, content)
         data = part.read_bytes()
         part.unlink()
-        path.write_bytes(array_cache._digest(data) + data)
+        path.write_bytes(array_cache._digest(path.name.encode() + data) + data)
         assert same(cached_arrays(["a"], lambda: ARRAYS))
 
 

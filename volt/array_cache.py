@@ -1,4 +1,6 @@
-"""Arrays that take long to compute, in the user's cache folder: 16 bytes of BLAKE2b, then each array in numpy's format.
+"""Arrays that take long to compute, in the user's cache folder: a check, then each array in numpy's format.
+
+The check is 16 bytes of BLAKE2b of the file's name and of the arrays.
 
 A damaged file is written anew. More than `MOST` files are not kept; the least recently used are removed.
 """
@@ -36,7 +38,7 @@ def cached_arrays(key: Sequence[object], make: Callable[[], Arrays]) -> Arrays:
     path = Path(home if can_cache else os.devnull, "volt/arrays", _digest(repr((sources, *key)).encode()).hex())
     with suppress(OSError, ValueError):
         data, result = path.read_bytes(), Arrays()
-        if data[:_CHECK] == _digest(data[_CHECK:]):
+        if data[:_CHECK] == _digest(path.name.encode() + data[_CHECK:]):
             file = BytesIO(data[_CHECK:])
             while file.tell() < len(data) - _CHECK:
                 result.append(np.lib.format.read_array(file))
@@ -54,8 +56,11 @@ def _write(path: Path, arrays: Arrays) -> None:
         np.lib.format.write_array(file, array)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(f".{os.getpid()}-{get_ident()}")
-    part.write_bytes(_digest(file.getvalue()) + file.getvalue())
-    part.replace(path)
+    try:
+        part.write_bytes(_digest(path.name.encode() + file.getvalue()) + file.getvalue())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
     for old in sorted(path.parent.iterdir(), key=os.path.getmtime)[:-MOST]:
         old.unlink(missing_ok=True)
 

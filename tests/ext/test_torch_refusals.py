@@ -46,12 +46,7 @@ def test_loaders_that_collate_are_asked_not_to(folder: Path, batch_size: int) ->
 def test_a_step_with_any_values_arrives_from_a_worker_as_it_was() -> None:
     """Tensors of each type and shape, also within lists, and other values cross unchanged; tensors can be written."""
     tensors = {
-<<<<<<< HEAD
-        "empty": torch.zeros((0, 3), dtype=torch.int32), "number": torch.tensor(7),
-        "flags": torch.tensor([True, False]),
-=======
         "empty": torch.zeros((0, 3), dtype=torch.int32), "number": torch.tensor(7), "flag": torch.tensor([True]),
->>>>>>> stream
         "turned": torch.arange(6).reshape(2, 3).T, "every second": torch.arange(9)[1::2],
         "bfloat16": torch.tensor([0.5, 3.0], dtype=torch.bfloat16), "complex": torch.tensor([1 + 2j]).conj(),
     }  # fmt: skip
