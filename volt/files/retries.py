@@ -89,14 +89,15 @@ class Retries:
         wait: seconds for which the server asked
         """
         self._n, self._start = self._n + 1, self._start or clock()
-        passed, limit = clock() - self._start, patience()
-        if passed >= limit or passed + wait > limit:
+        now, limit = clock(), patience()
+        passed, deadline = now - self._start, self._start + limit
+        if now >= deadline or passed + wait > limit:
             tries = f"{counted(self._n, 'try', 'tries')} in {passed:,.0f} s failed, the last with: {message}"
             raise ServerError(errno.ETIMEDOUT, tries + (f", and a request to wait {wait:,.0f} s" if wait else ""))
         if passed + wait >= _QUIET:
             host = "/".join(shown_path(self.url).split("/")[:3])
             warnings.warn(f"{host} fails; requests are retried for {limit:,.0f} s", RetryWarning, stacklevel=2)
         jitter = draw(0, min(FIRST * 2 ** min(self._n - 1, 20), LONGEST, limit * SHARE))
-        end = clock() + min(wait + jitter, limit - passed)
+        end = min(now + wait + jitter, deadline)
         while (left := end - clock()) > 0:
             sleep(min(left, _STEP))
