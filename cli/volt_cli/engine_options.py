@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from volt.errors import ConfigError
@@ -32,6 +33,10 @@ class Bounds:
         ),
     ] = None
     approximate: Annotated[bool, flag("With --memory: drop rare words; report the error.", "--approximate")] = False
+    keep: Annotated[
+        Path | None,
+        option("FOLDER", "Keep partial counts in a folder or bucket; after an interruption, count only the rest."),
+    ] = None
 
     def budget(self) -> Budget | None:
         from volt.count.bounded_sums import Budget
@@ -62,9 +67,10 @@ class EngineOptions:
         if self.address is not None and not self.is_ray:
             raise ConfigError("--address works only with --engine ray; add --engine ray, or remove --address")
         if self.is_ray:
-            from volt.ext.ray import readable_by_workers
+            from volt.ext.ray import WHY
+            from volt.files.paths import check_files
 
-            readable_by_workers(paths)
+            check_files(paths, WHY)
 
     @contextmanager
     def running(self) -> Iterator[None]:

@@ -189,7 +189,7 @@ def search(
             "normalizer": old.normalizer if old else counting.normalizer,
             "pretokenizer": old.pretokenizer if old else counting.cut(),
             "column": counting.column or None, "word_counts": counting.word_counts, "min_count": counting.min_count,
-            "special": tokens, "memory": bounds.memory, "approximate": bounds.approximate,
+            "special": tokens, "memory": bounds.memory, "approximate": bounds.approximate, "keep": bounds.keep,
             "map": engine.shard_map(add_up=bounds.memory is None), **counting.limits,
         }  # fmt: skip
         sources = {

@@ -76,7 +76,7 @@ WAYS: dict[str, Options] = {
     },
 }  # fmt: skip
 NAMED = ("mixed", "alike", "columns", "tables")
-APART = """--help --engine --address --memory --approximate --output --force --all --json --quiet --per-source
+APART = """--help --engine --address --memory --approximate --keep --output --force --all --json --quiet --per-source
     --max-line --solver"""  # where something runs, goes, or ends: tested by themselves
 
 

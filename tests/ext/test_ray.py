@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from web_servers import web_server
 
 from volt import Encoder, count_words, learn_bpe, search
 from volt.encode.files import EncodeJob, encode_each
-from volt.errors import ConfigError, CorpusError, VoltError
+from volt.errors import ConfigError, CorpusError, OutputError, VoltError
 
 ray = pytest.importorskip("ray", reason="needs ray: make ray")
 
@@ -122,18 +123,19 @@ def test_many_small_files_are_counted_by_few_tasks(
         count_words(str(tmp_path), map=RayMap())
 
 
-@pytest.mark.parametrize("most", [1, 64, 999, 10**9])
-def test_groups_are_consecutive_and_of_about_one_size(most: int) -> None:
-    """Each shard once and in order; none but the first of a group takes it above the size."""
-    draw = random.Random(most)
-    sizes = {f"{number}": draw.choice([0, 1, 40, 100, 5_000, None]) for number in range(300)}
-    groups = list(volt_ray._grouped([*sizes], sizes, most=most))
-    assert [shard for group in groups for shard, _ in group] == [*sizes]
-    assert all(group for group in groups)
-    for group in groups:
-        assert sum(most if sizes[str(shard)] is None else size for shard, size in group[1:]) <= most
-    unknown = {"a": None, "b": None, "c": None}
-    assert len(list(volt_ray._grouped([*unknown], unknown, most=most))) == 3
+def test_workers_keep_counts(cluster: None, corpus: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second run writes nothing, whatever the number of cores; nor does one without Ray."""
+    kept, expected = tmp_path / "kept", count_words(corpus, errors="skip")
+    assert count_words(corpus, map=IN_RANGES, errors="skip", keep=kept) == expected
+    files = {path.name: path.stat().st_ino for path in kept.iterdir()}
+    assert len(files) > 10
+    monkeypatch.setattr("volt.count.corpus.RANGE_SIZE", IN_RANGES.range_size)
+    monkeypatch.setattr(volt_ray, "_AHEAD", 1)
+    for options in ({"map": IN_RANGES}, {"map": replace(IN_RANGES, add_up=False), "memory": "512M"}, {}):
+        assert count_words(corpus, errors="skip", keep=kept, **options) == expected
+        assert {path.name: path.stat().st_ino for path in kept.iterdir()} == files
+    with pytest.raises(OutputError, match="cannot be created: file exists"):
+        count_words(corpus, map=IN_RANGES, keep=corpus[0])
 
 
 def test_a_url_is_counted_in_ranges(cluster: None, corpus: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +217,8 @@ def test_a_worker_that_is_killed_is_not_missed(
     thread = threading.Thread(target=kill)
     thread.start()
     try:
-        assert count_words(corpus * 3, map=IN_RANGES, errors="skip").counts.tolist() == (expected.counts * 3).tolist()
+        found = count_words(corpus * 3, map=IN_RANGES, errors="skip", keep=tmp_path / "kept")
+        assert found.counts.tolist() == (expected.counts * 3).tolist()
         list(encode_each(encoder, corpus[:4], tmp_path / "there", job=EncodeJob("bin"), write=RayWriter()))
     finally:
         over.set()
@@ -357,6 +360,33 @@ def test_a_command_that_is_ended_leaves_no_part(tmp_path: Path, encoder: Encoder
     command.terminate()
     assert (command.communicate(timeout=60)[1], command.returncode) == (b"ended by SIGTERM\n", 143)
     assert not [*tmp_path.glob("out/.*.part")]
+
+
+@pytest.mark.campaign
+def test_a_count_whose_driver_is_killed_continues(tmp_path: Path) -> None:
+    """With what was kept, which is not written again, and the same result; the workers end with their driver."""
+    text, kept, result = tmp_path / "a.txt", tmp_path / "kept", tmp_path / "result"
+    text.write_bytes(b"".join(b"low lower newest %d\n" % (number % 977) for number in range(200_000)))
+    code = f"""from volt import count_words
+from volt.ext.ray import RayMap
+counts = count_words({str(text)!r}, map=RayMap(range_size=1 << 13), keep={str(kept)!r})
+print(counts.fingerprint, counts.n_lines, counts.n_bytes, file=open({str(result)!r}, "w"))"""
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}"}
+    seen = dict[str, int]()
+    for _ in range(2):
+        process = subprocess.Popen([sys.executable, "-c", code], env=environment, stderr=subprocess.PIPE)
+        _until(process, partial(lambda n_kept: len([*kept.glob("*.volt-counts")]) > n_kept + 10, len(seen)))
+        process.kill()
+        process.communicate()
+        time.sleep(5)
+        files = {path.name: path.stat().st_ino for path in kept.glob("*.volt-counts")}
+        assert files.items() > seen.items()
+        seen = files
+    assert not result.exists()
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    assert {path.name: path.stat().st_ino for path in kept.iterdir()}.items() > seen.items()
+    counts = count_words(text)
+    assert result.read_text() == f"{counts.fingerprint} {counts.n_lines} {counts.n_bytes}\n"
 
 
 @pytest.mark.campaign

@@ -11,25 +11,28 @@ import builtins
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from hashlib import blake2b
 from itertools import chain
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 from volt import arguments
 from volt.arguments import MAX_LINE, checked_max_line
 from volt.count.bounded_sums import Budget, CounterLimits, approximate_sum, bounded_sum, return_freed_memory
 from volt.count.column_texts import column_numbers, is_parquet
-from volt.count.counting import Progress, Shard, ShardCounter
+from volt.count.counting import Progress, ShardCounter
+from volt.count.kept_counts import ENDING, KeptCounts, Shard, path_of
 from volt.count.word_counts import WordCounts, summed
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import BLOCK_SIZE, Errors
-from volt.files.paths import Sources, expand
+from volt.files.paths import Sources, check_files, expand, size_of
 from volt.files.ranges import RANGE_SIZE, ranges_of
 from volt.files.threads import in_order
 from volt.fork_guard import about_to_use_polars
 from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
+from volt.urls import bare, url_of
 
 N_LOOKS = 8  # files whose sizes are looked up at the same time, because a server takes a while for each
 Map = Callable[[Callable[[Shard], WordCounts], Iterable[str]], Iterable[WordCounts]]
@@ -52,6 +55,7 @@ def count_words(
     max_line: int | None = MAX_LINE,
     memory: int | str | None = None,
     approximate: bool = False,
+    keep: str | os.PathLike[str] | None = None,
 ) -> WordCounts:
     """Count the pre-tokens of files, globs, directories or stdin ("-"), plain or compressed.
 
@@ -72,6 +76,8 @@ def count_words(
         If `map` is set, this limits only the process that sums the counts
     approximate: forget the rarest words, block by block, instead of spilling; a count is then too low by at most
         `bound`
+    keep: a folder or a bucket's URL, in which the counts of each 64 MB of files are kept, so that a second run, after
+        the first was killed, or with more files, counts only what is missing. A file that has changed is counted anew
     Raises CorpusError, with file and line, if a source cannot be read, or there are no words or too many.
 
     >>> import tempfile
@@ -91,10 +97,18 @@ def count_words(
     budget = _budget(memory, approximate=arguments.flag(approximate, "approximate"), in_order=in_order)
     block_size = min(block_size, budget.block) if budget else block_size
     limits = CounterLimits.of(budget, approximate=approximate) if budget else CounterLimits()
+    kept = None if keep is None else KeptCounts(arguments.path(keep, "keep"))
     count = ShardCounter(
-        *word_settings, column_numbers(fields), column, word_counts, errors, progress, block_size, special, most, limits
-    )
+        *word_settings, column_numbers(fields), column, word_counts, errors, progress, block_size, special, most,
+        limits, kept,
+    )  # fmt: skip
     paths = expand(sources)
+    if kept:
+        if approximate:
+            raise ConfigError("approximate counts all files together, but keep counts each 64 MB alone; remove one")
+        paths = check_files([path for path in paths if not path.endswith(ENDING)], "keep works only with")
+        kept.prepare()
+        map, in_order = (_in_groups if in_order else map), False
     if budget:
         return_freed_memory()
         in_turn = chain.from_iterable(builtins.map(count.parts, paths))
@@ -156,6 +170,45 @@ def in_ranges(map: ShardMap, *, size: int = RANGE_SIZE) -> Map:
             raise ConfigError(f"the map returned {n} counts for {len(shards)} shards; it must count each shard once")
 
     return mapped
+
+
+def _in_groups(function: Callable[[Any], WordCounts], paths: Iterable[str]) -> Iterator[WordCounts]:
+    counter, (sizes, total), done = cast(ShardCounter, function), sizes_of(paths), 0
+    for group in grouped(paths, sizes, size=RANGE_SIZE):
+        yield counter.silent()(tuple(shard for shard, _ in group))
+        done += sum(n_bytes for _, n_bytes in group)
+        if counter.progress:
+            counter.progress(path_of(group[-1][0]), done, total)
+
+
+def sizes_of(paths: Iterable[str]) -> tuple[dict[str, int | None], int | None]:
+    """Return the number of bytes of each file, and of all files; None if it is unknown."""
+    paths = list(paths)
+    sizes = list(in_order(size_of, paths, n_threads=N_LOOKS))
+    return dict(zip(paths, sizes, strict=True)), None if None in sizes else sum(filter(None, sizes))
+
+
+def grouped(
+    paths: Iterable[str], sizes: Mapping[str, int | None], *, size: int, most: int | None = None
+) -> Iterator[list[tuple[Shard, int]]]:
+    """Yield consecutive shards with their numbers of bytes, at most `most` bytes at a time unless one has more.
+
+    size: the number of bytes of a range; also, by default, `most`
+    A digest of a file's path decides whether a group starts there. So a new or changed file changes few other groups.
+    """
+    group, n, most = list[tuple[Shard, int]](), 0, most or size
+    for shard in shards_of(paths, size=size):
+        n_bytes = sizes[shard] if isinstance(shard, str) else len(shard)
+        name = os.path.abspath(shard) if isinstance(shard, str) and not url_of(shard) else bare(path_of(shard))
+        draw = int.from_bytes(blake2b(os.fsencode(name), digest_size=4).digest()) / 2**32
+        weight = most if n_bytes is None else n_bytes
+        if group and (n + weight > most or draw * most < 2 * weight):
+            yield group
+            group, n = [], 0
+        group.append((shard, n_bytes or 0))
+        n += weight
+    if group:
+        yield group
 
 
 def shards_of(paths: Iterable[str], *, size: int = RANGE_SIZE) -> list[Shard]:

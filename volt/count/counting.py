@@ -29,6 +29,7 @@ from volt.count.column_texts import (
     lines_of,
     parquet_texts,
 )
+from volt.count.kept_counts import Group, KeptCounts, Shard
 from volt.count.unit_table import MOST, UnitCutter, UnitTable, WordTable
 from volt.count.word_counts import EMPTY, CountedPart, WordCounts, added, check_total, summed
 from volt.errors import ConfigError, CorpusError
@@ -100,7 +101,6 @@ def _pieces(data: bytes, size: int) -> Iterator[memoryview]:
         start = end
 
 
-Shard = str | FileRange
 Progress = Callable[[str, int, int | None], object]
 
 _PARQUET_ROWS = 1 << 22  # per step
@@ -132,7 +132,10 @@ def is_large(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ShardCounter:
-    """A function with stored options that counts a file or a range of a file; `count_words` maps it over paths."""
+    """A function with stored options that counts a file, a range of a file or a group of both, for a map over these.
+
+    kept: where the counts of each call are kept, if anywhere
+    """
 
     normalizer: Normalizer
     pretokenizer: PreTokenizer
@@ -145,6 +148,7 @@ class ShardCounter:
     special: SpecialTokens | None = None
     max_line: int | None = None
     limits: CounterLimits = _UNLIMITED
+    kept: KeptCounts | None = None
 
     def __post_init__(self) -> None:
         if self.column is not None:
@@ -155,9 +159,22 @@ class ShardCounter:
         if bool(self.fields) + (self.column is not None) + self.word_counts > 1:
             raise ConfigError("fields, column and word_counts exclude each other; give one")
 
-    def __call__(self, shard: Shard) -> WordCounts:
-        part = summed(self.parts(shard)) if isinstance(shard, str) else numbered(shard, partial(self._part, shard))
+    def __call__(self, group: Shard | Group) -> WordCounts:
+        shards = group if isinstance(group, tuple) else (group,)
+        part = self.kept.part(shards, self._shaping, self._counted) if self.kept else self._counted(shards)
         return WordCounts(*part, self.normalizer, self.pretokenizer)
+
+    @property
+    def _shaping(self) -> object:
+        """The options on which counts depend."""
+        special = SpecialTokens(user=self.special.user if self.special else ())
+        return replace(self, progress=None, block_size=0, special=special, limits=_UNLIMITED, kept=None)
+
+    def _counted(self, shards: Group) -> CountedPart:
+        return summed(map(self._of_shard, shards))
+
+    def _of_shard(self, shard: Shard) -> CountedPart:
+        return summed(self.parts(shard)) if isinstance(shard, str) else numbered(shard, partial(self._part, shard))
 
     def _part(self, shard: FileRange, first_line: int) -> CountedPart:
         return summed(self._count_blocks(shard.path, read_range(shard, first_line=first_line, **self._reading)))

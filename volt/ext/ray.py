@@ -16,24 +16,24 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
-from itertools import accumulate, chain, groupby, islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from volt import arguments
-from volt.count.corpus import N_LOOKS, shards_of
-from volt.count.counting import Shard, ShardCounter
+from volt.count.corpus import grouped, sizes_of
+from volt.count.counting import ShardCounter
+from volt.count.kept_counts import Shard, path_of
 from volt.count.word_counts import WordCounts, summed
 from volt.encode.encoder import Encoder
 from volt.encode.files import EncodeJob, Progress, output_files, write_each
-from volt.errors import ConfigError, OutputError, VoltError, causes, missing, reason, shown_path
+from volt.errors import OutputError, VoltError, causes, missing, reason, shown_path
 from volt.ext.ray_cluster import connected, first_sentence
-from volt.files.paths import is_file, mark_of, size_of
+from volt.files.paths import check_files, mark_of, size_of
 from volt.files.ranges import RANGE_SIZE
 from volt.files.remote import ChangedError, RefusedError
 from volt.files.retries import VARIABLE, ServerError
 from volt.files.temporary import sweep_beside
-from volt.files.threads import in_order
 from volt.kernels import jit, warmup
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ _FINAL = ServerError, RefusedError, ChangedError  # unless the code is ETIMEDOUT
 Ref = Any  # ray.ObjectRef: a reference to a result
 RETRIES = 20  # of a task whose worker or machine has died
 _LEAST_AHEAD, _AHEAD = 16, 4  # unfinished tasks: the minimum, and the number for each core
+WHY = "workers read only"  # so stdin is refused
 _ELSEWHERE = 2  # retries of a task that could not read or write a file
 _NOT_THERE = "workers of the cluster cannot import volt; install the same version of volt-vocab on its machines"
 
@@ -197,14 +198,6 @@ _PATIENCE = 5  # seconds for workers to die
 _FAN = 8  # tables that a worker adds up at a time
 
 
-def _grouped(shards: list[Shard], sizes: Mapping[str, int | None], *, most: int) -> Iterator[list[tuple[Shard, int]]]:
-    """Yield consecutive shards with their numbers of bytes, about `most` bytes at a time; an unknown size is `most`."""
-    n_bytes = [sizes[shard] if isinstance(shard, str) else len(shard) for shard in shards]
-    rows = zip(shards, n_bytes, accumulate(most if size is None else size for size in n_bytes), strict=True)
-    for _, group in groupby(rows, key=lambda row: row[2] // most):
-        yield [(shard, size or 0) for shard, size, _ in group]
-
-
 def _added(each: Iterator[WordCounts]) -> WordCounts:
     first = next(each)
     parts = chain([first.part], (counts.part for counts in each))
@@ -233,29 +226,29 @@ class RayMap:
         arguments.flag(self.add_up, "add_up")
 
     def __call__(self, function: Callable[[Shard], WordCounts], paths: Iterable[str]) -> Iterator[WordCounts]:
-        paths = readable_by_workers(paths)
+        paths = check_files(paths, WHY)
         counter = function.silent() if isinstance(function, ShardCounter) else function
         report = function.progress if isinstance(function, ShardCounter) else None
         jobs: tuple[KernelJob, ...] = ("count",) if isinstance(function, ShardCounter) and function.is_by_units else ()
-        sizes = dict(zip(paths, in_order(size_of, paths, n_threads=N_LOOKS), strict=True))
-        done, total, sums = 0, None if None in sizes.values() else sum(sizes[path] or 0 for path in paths), _Sums()
-        shards = shards_of(paths, size=self.range_size)
+        keeps = isinstance(function, ShardCounter) and function.kept is not None
+        (sizes, total), done, sums = sizes_of(paths), 0, _Sums()
 
         def count(group: list[tuple[Shard, int]]) -> WordCounts:
-            return _added(counter(shard) for shard, _ in group)
+            shards = tuple(shard for shard, _ in group)
+            return counter(shards) if isinstance(counter, ShardCounter) else _added(map(counter, shards))
 
         with connected(self.address):
             share = (total or self.range_size) // (_AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1))))
-            groups = _grouped(shards, sizes, most=max(1, min(self.range_size, share)))
+            most = self.range_size if keeps else max(1, min(self.range_size, share))
+            groups = grouped(paths, sizes, size=self.range_size, most=most)
             for group, counts in finished(count, groups, jobs=jobs):
                 if self.add_up:
                     sums.add(counts)
                 else:
                     yield fetched(counts)
-                path, _ = group[-1]
                 done += sum(size for _, size in group)
                 if report:
-                    report(path if isinstance(path, str) else path.path, done, total)
+                    report(path_of(group[-1][0]), done, total)
             if self.add_up:
                 yield sums.fetched()
 
@@ -281,7 +274,7 @@ class RayWriter:
     ) -> Iterator[tuple[str, int]]:
         if not outputs:
             return
-        readable_by_workers(outputs)
+        check_files(outputs, WHY)
         n_cores, done = job.n_threads or 1, 0
         jobs: tuple[KernelJob, ...] = ("encode", "words", "dropout") if job.dropout else ("encode", "words")
         work = partial(_write, encoder=encoder, job=replace(job, n_threads=n_cores))
@@ -361,13 +354,3 @@ def _sum(*parts: Any) -> Any:
         return _added(iter(parts))
     except VoltError as error:
         return error
-
-
-def readable_by_workers(paths: Iterable[str]) -> list[str]:
-    """Return the paths. Raises ConfigError if workers cannot read one of them, such as stdin."""
-    paths = list(paths)
-    for path in paths:
-        if path == "-" or not is_file(path):
-            name = "stdin" if path == "-" else shown_path(path)
-            raise ConfigError(f"{name}: workers read only files; write its lines to a file, and give the file's path")
-    return paths

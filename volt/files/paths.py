@@ -13,7 +13,7 @@ from pathlib import Path
 
 from volt.errors import ConfigError, CorpusError, VoltError, shown_path, unreadable
 from volt.files import remote
-from volt.urls import SCHEMES, foreign_scheme, plain_path, url_of
+from volt.urls import SCHEMES, bare, foreign_scheme, is_web, plain_path, same, url_of
 
 
 def size_of(path: str) -> int | None:
@@ -28,6 +28,25 @@ def mark_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:
     with suppress(OSError):
         return _look(path).stamp
     return None
+
+
+Identity = tuple[str, int, int, int]
+
+
+def identity_of(path: str) -> Identity:
+    """Return path, size, modification and change time (which users cannot set) of a file. Raises OSError.
+
+    For a URL: path, size, version (0 if unknown), and a digest of the query, which may contain secrets.
+    """
+    if url := url_of(path):
+        from hashlib import blake2b  # takes a while, as it loads OpenSSL
+
+        size, version = remote.look(url).stamp
+        query = same(url).partition("?")[2] if is_web(url) else ""
+        digest = int.from_bytes(blake2b(query.encode(), digest_size=7).digest()) if query else 0
+        return bare(same(url)), size, version, digest
+    status = os.stat(path)
+    return os.path.abspath(path), status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _look(path: str | os.PathLike[str]) -> remote.RemoteStat:
@@ -68,6 +87,16 @@ def check_readable(path: str | os.PathLike[str], *, kind: type[VoltError]) -> No
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=kind) from None
+
+
+def check_files(paths: Iterable[str], why: str) -> list[str]:
+    """Return the paths. Raises ConfigError, which starts with the reason, if one of them, such as stdin, is no file."""
+    paths = list(paths)
+    for path in paths:
+        if path == "-" or not is_file(path):
+            name = "stdin" if path == "-" else shown_path(path)
+            raise ConfigError(f"{name}: {why} files; write its lines to a file, and give the file's path")
+    return paths
 
 
 def is_file(path: str | os.PathLike[str]) -> bool:

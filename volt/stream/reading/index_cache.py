@@ -19,28 +19,16 @@ from typing import Any
 
 from volt.errors import StreamError
 from volt.files.atomic import write_atomic
-from volt.files.paths import size_of
-from volt.files.remote import look
+from volt.files.paths import identity_of, size_of
 from volt.files.temporary import sweep
 from volt.stream.reading.segments import Segments
 from volt.stream.reading.shard import Facts
-from volt.urls import bare, is_web, same, url_of
+from volt.urls import url_of
 
 VERSION = 8
 _INDEX, _COPY, _LOCK = _SUFFIXES = (".json", ".lines.lz4", ".lock")
 _NAME = re.compile(rf"([0-9a-f]{{24}})({'|'.join(map(re.escape, _SUFFIXES))})")
-Identity = tuple[str, int, int, int]  # path, size, modification time, and change time, which users cannot set
 Index = tuple[tuple[Segments, ...], Facts]
-
-
-def _identity_of(path: str) -> Identity:
-    if url := url_of(path):
-        size, version = look(url).stamp
-        query = same(url).partition("?")[2] if is_web(url) else ""  # it may contain secrets, so a digest represents it
-        digest = int.from_bytes(blake2b(query.encode(), digest_size=7).digest()) if query else 0
-        return bare(same(url)), size, version, digest
-    status = os.stat(path)
-    return os.path.abspath(path), status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def cached_index(
@@ -53,7 +41,7 @@ def cached_index(
     make: makes the index; its argument is the path for a copy of the pieces
     key: JSON values on which the index depends, too
     """
-    source, *others = map(_identity_of, paths)
+    source, *others = map(identity_of, paths)
     digest = blake2b(json.dumps([VERSION, source, *key, *others]).encode(), digest_size=12)
     entry = (cache or default_cache()) / f"{digest.hexdigest()}{_INDEX}"
     copy = entry.with_suffix(_COPY)
@@ -147,7 +135,7 @@ def _is_wanted(index: Path, copy: Path, *, days: float) -> bool:
         if stored is None:
             return False
         path = stored["source"][0]
-        if url_of(path) is None and list(_identity_of(path)) != stored["source"]:  # servers are not contacted
+        if url_of(path) is None and list(identity_of(path)) != stored["source"]:  # servers are not contacted
             return False
         used = max(index.stat().st_mtime, copy.stat().st_atime if copy.exists() else 0.0)
     except (OSError, ValueError, KeyError, TypeError, IndexError):

@@ -1,0 +1,287 @@
+"""Laws of kept counts: with and without them, and after any kill, the counts are the same, and none is made twice."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from multiprocessing.pool import ThreadPool
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import Run
+from places import ROOT
+from web_servers import web_server
+
+from volt import SpecialTokens, count_words
+from volt.count import corpus as counting
+from volt.count.corpus import grouped, in_ranges
+from volt.count.counting import ShardCounter
+from volt.count.kept_counts import ENDING, Shard, path_of
+from volt.errors import ConfigError, CorpusError, OutputError
+from volt.text.pretokenizer import PreTokenizer
+
+SIZE = 1 << 12  # bytes of a group in these tests
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files, or ranges of files, that were counted."""
+    paths, of_shard = list[str](), ShardCounter._of_shard
+
+    def recorded(self: ShardCounter, shard: Shard) -> Any:
+        paths.append(Path(path_of(shard)).name)
+        return of_shard(self, shard)
+
+    monkeypatch.setattr(ShardCounter, "_of_shard", recorded)
+    monkeypatch.setattr(counting, "RANGE_SIZE", SIZE)
+    return paths
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Small files, a packed one, an empty one, and one of several ranges with a line that is not UTF-8."""
+    result = tmp_path / "corpus"
+    result.mkdir()
+    for number in range(60):
+        (result / f"{number:02}.txt").write_text(f"für Low lower\t{'new' * (number % 7)}est {number}\n" * (number % 9))
+    (result / "b.txt.gz").write_bytes(gzip.compress(b"packed low\tx\n" * 99))
+    (result / "c.txt").write_bytes(b"newest low\twidest\n" * 1_000 + b"\xff\ty\n" + b"low\tlow\n" * 99)
+    return result
+
+
+def names(kept: Path) -> set[str]:
+    return {path.name for path in kept.iterdir()}
+
+
+@pytest.mark.parametrize("most", [1, 64, 999, 10**9])
+def test_groups_are_consecutive_and_of_about_one_size(most: int) -> None:
+    """Each shard once and in order; none but the first of a group takes it above the size."""
+    draw = random.Random(most)
+    sizes = {f"{number}": draw.choice([0, 1, 40, 100, 5_000, None]) for number in range(300)}
+    groups = list(grouped([*sizes], sizes, size=most))
+    assert [shard for group in groups for shard, _ in group] == [*sizes]
+    assert all(group for group in groups)
+    for group in groups:
+        assert sum(most if sizes[str(shard)] is None else size for shard, size in group[1:]) <= most
+    unknown = {"a": None, "b": None, "c": None}
+    assert len(list(grouped([*unknown], unknown, size=most))) == 3
+
+
+def test_a_new_or_longer_file_changes_few_groups() -> None:
+    """Of 20,000 small files; groups have half the size at least, on average."""
+    sizes: dict[str, int | None] = {f"{number:05}": 10 + number % 7 for number in range(20_000)}
+    before = {tuple(shard for shard, _ in group) for group in grouped([*sizes], sizes, size=1_000)}
+    assert 20_000 * 13 / 1_000 < len(before) < 4 * 20_000 * 13 / 1_000
+    for changed in (sizes | {"10000": 500}, dict(sorted((sizes | {"10000a": 500}).items()))):
+        after = {tuple(shard for shard, _ in group) for group in grouped([*changed], changed, size=1_000)}
+        assert 1 <= len(after - before) <= 20
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {}, {"fields": 2}, {"normalizer": "lowercase"}, {"pretokenizer": PreTokenizer("gpt2")}, {"min_count": 3},
+        {"special": SpecialTokens(user=("low",))}, {"memory": "512M", "min_count": 2}, {"errors": "replace"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_kept_counts_are_those_that_are_counted(
+    folder: Path, tmp_path: Path, counted: list[str], options: dict[str, Any]
+) -> None:
+    """Whatever the options; a second run counts nothing."""
+    options = {"errors": "skip", **options}
+    expected = count_words(folder, **options)
+    counted.clear()
+    assert count_words(folder, keep=tmp_path / "kept", **options) == expected
+    assert {*counted} == names(folder)
+    counted.clear()
+    assert count_words(folder, keep=str(tmp_path / "kept"), **options) == expected
+    assert not counted
+
+
+def test_any_map_keeps_counts(folder: Path, tmp_path: Path, counted: list[str]) -> None:
+    """A map of files, and one of ranges of files; each keeps what it counts at once."""
+    expected = count_words(folder, errors="skip")
+    with ThreadPool(2) as pool:
+        for number, each in enumerate((pool.imap, in_ranges(map, size=SIZE))):
+            counted.clear()
+            for _ in range(2):
+                assert count_words(folder, keep=tmp_path / f"{number}", map=each, errors="skip") == expected
+                assert len(counted) == 62 + 4 * number
+
+
+def test_every_option_that_changes_counts_is_counted_anew(folder: Path, tmp_path: Path, counted: list[str]) -> None:
+    """Options that change nothing are not; nor is a name of a token that is not found in text."""
+    kept = tmp_path / "kept"
+    options: list[dict[str, Any]] = [
+        {}, {"fields": 1}, {"fields": 2}, {"normalizer": "nfc"}, {"pretokenizer": "gpt2"}, {"max_line": 99},
+        {"special": SpecialTokens(user=("low",))}, {"special": SpecialTokens(user=("est",))}, {"errors": "replace"},
+    ]  # fmt: skip
+    for each in options:
+        counted.clear()
+        count_words(folder, keep=kept, **{"errors": "skip", **each})
+        assert counted, each
+    counted.clear()
+    for each in ({"min_count": 2}, {"block_size": 99}, {"special": SpecialTokens(unk="[unk]")}, {"memory": "1G"}):
+        count_words(folder, keep=kept, errors="skip", **each)
+    assert not counted
+
+
+def test_only_what_changed_is_counted_anew(folder: Path, tmp_path: Path, counted: list[str]) -> None:
+    """A file of equal size, whose time of modification is put back, is counted with its group, and no others."""
+    kept, path = tmp_path / "kept", folder / "08.txt"
+    count_words(folder, keep=kept, errors="skip")
+    status = path.stat()
+    path.write_text(path.read_text().replace("lower", "tower"))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    for changed in (path, folder / "61.txt"):
+        if changed != path:
+            changed.write_text("new file\n")
+        expected = count_words(folder, errors="skip")
+        counted.clear()
+        assert count_words(folder, keep=kept, errors="skip") == expected
+        assert changed.name in counted
+        assert len(counted) < 62
+
+
+@pytest.mark.parametrize("n_bytes", [0, 1, 16, 30, 60, -1])
+def test_a_damaged_file_is_not_trusted(folder: Path, tmp_path: Path, counted: list[str], n_bytes: int) -> None:
+    """Cut, changed in one byte, or put in another's place: its group is counted anew, and then kept."""
+    kept, draw = tmp_path / "kept", random.Random(n_bytes)
+    expected = count_words(folder, keep=kept, errors="skip")
+    files = sorted(kept.iterdir())
+    contents = {path: path.read_bytes() for path in files}
+    files[0].write_bytes(contents[files[0]][:n_bytes])
+    data = bytearray(contents[files[1]])
+    data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+    files[1].write_bytes(data)
+    files[2].write_bytes(contents[files[3]])
+    counted.clear()
+    assert count_words(folder, keep=kept, errors="skip") == expected
+    assert 3 <= len(counted) < 62
+    assert {path: path.read_bytes() for path in kept.iterdir()} == contents
+
+
+def test_a_file_that_changes_while_it_is_counted_is_not_kept(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its counts are those of neither version."""
+    path, real = folder / "08.txt", ShardCounter._counted
+
+    def slowly(self: ShardCounter, shards: Any) -> Any:
+        part = real(self, shards)
+        path.write_text("changed\n")
+        return part
+
+    monkeypatch.setattr(ShardCounter, "_counted", slowly)
+    count_words(path, keep=tmp_path / "kept")
+    assert not names(tmp_path / "kept")
+
+
+def test_an_error_keeps_what_was_counted(folder: Path, tmp_path: Path, counted: list[str]) -> None:
+    """It is the error of a count without keeping, also the second time."""
+    for _ in range(2):
+        with pytest.raises(CorpusError, match=r"c\.txt:1001: invalid UTF-8 byte 0xff"):
+            count_words(folder, keep=tmp_path / "kept")
+    assert len(counted) < 2 * 62
+
+
+def test_urls_are_kept_by_their_versions(tmp_path: Path, counted: list[str]) -> None:
+    """In a bucket, too; a server that names no version is asked each time."""
+    pytest.importorskip("aiohttp", reason="aiohttp is not installed")
+    import fsspec
+
+    fsspec.filesystem("memory").pipe({"/corpus/a.txt": b"low\n" * 3_000, "/corpus/b.txt": b"lower\n"})
+    for _ in range(2):
+        assert count_words("memory://corpus", keep="memory://kept/counts/").total == 3_001
+    assert sorted({*counted}) == ["a.txt", "b.txt"]
+    assert len(counted) == 4
+    assert len(fsspec.filesystem("memory").ls("/kept/counts")) >= 3
+    with web_server(files={"/a.txt": b"low\n"}) as web:
+        counted.clear()
+        web.files["/a.txt"] = b"lower\n"
+        for _ in range(2):
+            count_words(f"{web.url}/a.txt?key=hunter2", keep=tmp_path / "kept")
+        with pytest.raises(OutputError, match="an http server accepts no files"):
+            count_words(f"{web.url}/a.txt", keep=f"{web.url}/kept")
+    assert not any(b"hunter2" in path.read_bytes() for path in (tmp_path / "kept").iterdir())
+
+
+def test_what_cannot_be_kept_is_refused(folder: Path, tmp_path: Path, run: Run) -> None:
+    """Before anything is counted, in one line that says what to do."""
+    pipe, file = tmp_path / "pipe", tmp_path / "file"
+    os.mkfifo(pipe)
+    file.write_bytes(b"")
+    for source, name in (("-", "stdin"), (str(pipe), str(pipe))):
+        with pytest.raises(ConfigError, match=f"^{name}: keep works only with files; write its lines to a file"):
+            count_words(source, keep=tmp_path / "kept")
+    with pytest.raises(ConfigError, match="approximate counts all files together"):
+        count_words(folder, keep=tmp_path / "kept", memory="1G", approximate=True)
+    with pytest.raises(OutputError, match=r"file: cannot be created: file exists; choose another place$"):
+        count_words(folder, keep=file)
+    with pytest.raises(OutputError, match=r"file/kept: cannot be created: not a directory; choose another place$"):
+        count_words(folder, keep=file / "kept")
+    message = run("search", str(folder), "--keep", "/proc/none", "-o", str(tmp_path / "a.volt"), status=1).stderr
+    assert message.startswith(b"error /proc/none: cannot be created: ")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="mounts a file system")
+def test_a_full_disk_is_an_error(folder: Path, tmp_path: Path, counted: list[str]) -> None:
+    """It names the folder; nothing that was kept before is lost."""
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12k", "none", kept], capture_output=True).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        with pytest.raises(OutputError, match=rf"{ENDING}: cannot be written: no space left on device; it was not"):
+            count_words(folder, keep=kept, errors="skip", pretokenizer="unicode")
+        assert names(kept)
+        assert all(name.endswith(ENDING) for name in names(kept))
+    finally:
+        subprocess.run(["umount", kept], check=True)
+
+
+def test_the_folder_may_lie_in_the_corpus(folder: Path, counted: list[str]) -> None:
+    """What is kept there is never read as text."""
+    expected = count_words(folder, errors="skip")
+    for _ in range(2):
+        assert count_words(folder, keep=folder / "kept", errors="skip") == expected
+
+
+@pytest.mark.slow
+def test_a_killed_command_continues(tmp_path: Path) -> None:
+    """Killed at random moments, it keeps more each time, and at last writes the vocabulary of one that was not."""
+    corpus, kept, draw = tmp_path / "corpus", tmp_path / "kept", random.Random(4)
+    corpus.mkdir()
+    for number in range(300):
+        (corpus / f"{number:03}.txt").write_text(f"low lower {'new' * (number % 7)}est {number % 37} x{number}\n" * 200)
+    code = f"import volt.count.corpus as c; c.RANGE_SIZE = {SIZE}; import volt_cli.__main__ as v; v.main()"
+    options = ["search", str(corpus), "--sizes", "30:60:10", "--select", "fixed:50", "-q"]
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}"}
+    subprocess.run([sys.executable, "-c", code, *options, "-o", str(tmp_path / "a.volt")], env=environment, check=True)
+    command = [sys.executable, "-c", code, *options, "--keep", str(kept), "-o", str(tmp_path / "b.volt")]
+    n_kept, seen = [0], dict[str, int]()
+    for _ in range(2):
+        process = subprocess.Popen(command, env=environment)
+        end = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < end:
+            if kept.is_dir() and len([*kept.glob(f"*{ENDING}")]) > n_kept[-1] + 10:
+                break
+            time.sleep(0.001)
+        time.sleep(draw.random() * 0.02)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        files = {path.name: path.stat().st_ino for path in kept.glob(f"*{ENDING}")}
+        assert files.items() >= seen.items()
+        seen = files
+        n_kept.append(len(seen))
+    assert not (tmp_path / "b.volt").exists()
+    subprocess.run(command, env=environment, check=True)
+    assert {path.name: path.stat().st_ino for path in kept.iterdir()}.items() > seen.items()
+    assert (tmp_path / "b.volt").read_bytes() == (tmp_path / "a.volt").read_bytes()

@@ -1,0 +1,108 @@
+"""The counts of groups of shards, kept in a folder or bucket, so that a rerun counts only what is missing.
+
+The name of a file is a digest of all that its counts depend on: the path, size, version and range of each shard, the
+options, and the versions of VOLT and Polars. It contains a checksum, the numbers of lines, bytes and bad lines, and the
+words in Arrow's format. A damaged file is not used, but written anew.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from importlib.metadata import version
+from io import BytesIO
+
+import polars as pl
+
+from volt.count.word_counts import EMPTY, CountedPart
+from volt.errors import CorpusError
+from volt.files.atomic import check_writable, make_folder, write_atomic
+from volt.files.paths import identity_of
+from volt.files.ranges import FileRange
+from volt.files.small_files import read_start
+from volt.urls import url_of
+
+Shard = str | FileRange
+Group = tuple[Shard, ...]
+ENDING = ".volt-counts"
+_VERSION, _CHECK = 1, 16  # of the format; bytes of the checksum
+_NUMBERS = struct.Struct("<3q")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCounts:
+    """A folder, or a bucket's URL, with a file for the counts of each group.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file, tempfile.TemporaryDirectory() as folder:
+    ...     first = KeptCounts(folder).part((file.name,), "whitespace", lambda shards: CountedPart(EMPTY, 3, 12, 0))
+    ...     again = KeptCounts(folder).part((file.name,), "whitespace", lambda shards: CountedPart(EMPTY, 0, 0, 0))
+    ...     again.n_lines
+    3
+    """
+
+    folder: str
+
+    def prepare(self) -> None:
+        """Create the folder. Raises OutputError if it cannot be written."""
+        make_folder(self.folder)
+        check_writable(self._place(ENDING))
+
+    def part(self, shards: Group, options: object, count: Callable[[Group], CountedPart]) -> CountedPart:
+        """Return the counts of shards from the folder, or count and keep them. Raises OutputError.
+
+        options: all that the counts depend on, apart from the shards; its repr() counts
+        """
+        name = _name(shards, options)
+        if name and (part := self._read(name)):
+            return part
+        part = count(shards)
+        if name and name == _name(shards, options):  # else a shard has changed meanwhile
+            self._write(name, part)
+        return part
+
+    def _read(self, name: str) -> CountedPart | None:
+        with suppress(CorpusError, pl.exceptions.PolarsError, struct.error):
+            data = read_start(self._place(name), -1)
+            if data[:_CHECK] == _digest(name, data[_CHECK:]):
+                table = pl.read_ipc_stream(BytesIO(data[_CHECK + _NUMBERS.size :]))
+                if table.schema == EMPTY.schema:
+                    return CountedPart(table, *_NUMBERS.unpack_from(data, _CHECK))
+        return None
+
+    def _write(self, name: str, part: CountedPart) -> None:
+        file = BytesIO()
+        file.write(_NUMBERS.pack(*part[1:]))
+        part.table.write_ipc_stream(file, compression="zstd")
+        with write_atomic(self._place(name)) as place:
+            place.write(_digest(name, file.getvalue()) + file.getvalue())
+
+    def _place(self, name: str) -> str:
+        return f"{self.folder.rstrip('/')}/{name}" if url_of(self.folder) else os.path.join(self.folder, name)
+
+
+def _name(shards: Group, options: object) -> str:
+    """Return the name of the file of a group; "" if the version of a shard is unknown."""
+    parts = list[object]()
+    for shard in shards:
+        try:
+            identity = identity_of(path_of(shard))
+        except OSError:  # reading it raises the error
+            return ""
+        if not identity[2]:
+            return ""
+        parts.append(identity if isinstance(shard, str) else (identity, shard.start, shard.stop))
+    key = _VERSION, version("volt-vocab"), pl.__version__, repr(options), parts
+    return blake2b(repr(key).encode(errors="surrogateescape"), digest_size=16).hexdigest() + ENDING
+
+
+def _digest(name: str, data: bytes) -> bytes:
+    return blake2b(name.encode() + data, digest_size=_CHECK).digest()
+
+
+def path_of(shard: Shard) -> str:
+    return shard if isinstance(shard, str) else shard.path
