@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Timer
 from typing import Any
 
@@ -29,20 +30,16 @@ pytest.register_assert_rewrite(
 )  # their asserts tell what differs, too
 
 
-@pytest.fixture(scope="session", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Indices of streams go to a folder of this run, here and in the processes that tests start."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """How long an example takes is no law: other workers are at work, too. How many are drawn: see drawn.py.
 
     Compiled loops wrap integers silently when they hash; run as plain Python, for coverage, they say so.
+    Indices of streams and arrays go to a cache folder of this run, also those of child processes.
     """
     _let_children_hear()
+    cache = TemporaryDirectory(prefix="volt-tests-", ignore_cleanup_errors=True)
+    os.environ["XDG_CACHE_HOME"] = cache.name
+    config.add_cleanup(cache.cleanup)
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch's threads would wait for each other; tests run side by side
     settings.register_profile("untimed", parent=settings(), deadline=None, max_examples=examples())
     settings.load_profile("untimed")

@@ -15,6 +15,7 @@ from pathlib import Path
 from pydoc_data.topics import topics
 
 import pytest
+import yaml
 from commands import status_of
 from drawn import DRAWS_ALL
 from places import ROOT
@@ -66,7 +67,7 @@ def needs(*names: str) -> None:
 def test_the_table_lists_every_program() -> None:
     """Each file has its row, and each row its file."""
     rows = re.findall(r"^\| \[(\S+)\]", (FOLDER / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert sorted(rows) == sorted(path.name for path in FOLDER.iterdir() if path.suffix in {".py", ".sh"})
+    assert sorted(rows) == sorted(path.name for path in FOLDER.iterdir() if path.suffix in {".py", ".sh", ""})
 
 
 @pytest.mark.slow
@@ -152,3 +153,41 @@ def test_a_job_fails_where_the_vocabulary_no_longer_fits(tmp_path: Path, program
     assert (tmp_path / "report.html").stat().st_size > 10_000
     assert program("compare_in_ci.py", "other.volt", *texts, status=1).endswith(": too many\n")
     assert program("compare_in_ci.py", "none.volt", *texts, status=2) == ""
+
+
+def test_a_job_of_kubernetes_runs_the_script_of_its_image() -> None:
+    """The image holds the script that the job starts, all pods use one image and one version of Ray, and no variable of
+    the script is missing."""
+    folder = FOLDER / "kubernetes"
+    script = (folder / "search_and_encode.sh").read_text(encoding="utf-8")
+    image = (folder / "Dockerfile").read_text(encoding="utf-8")
+    spec = yaml.safe_load((folder / "rayjob.yaml").read_text(encoding="utf-8"))["spec"]
+    cluster = spec["rayClusterSpec"]
+    groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
+    images = [container["image"] for group in groups for container in group["template"]["spec"]["containers"]]
+    copied = dict(re.findall(r"^COPY --chown=\S+ (\S+) (\S+)$", image, re.MULTILINE))
+    assert all((ROOT / path).exists() for path in copied)
+    assert spec["entrypoint"] == f"bash {copied['examples/kubernetes/search_and_encode.sh']}search_and_encode.sh"
+    assert {f"FROM rayproject/ray:{cluster['rayVersion']}-py311"} == set(re.findall(r"^FROM.*", image, re.MULTILINE))
+    assert {f"docker build -f examples/kubernetes/Dockerfile -t {name} ." in image for name in images} == {True}
+    variables = yaml.safe_load(spec["runtimeEnvYAML"])["env_vars"]
+    assert set(re.findall(r"\$\{([A-Z]+):", script)) <= set(variables)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_a_job_of_kubernetes_searches_and_encodes(tmp_path: Path) -> None:
+    """On this machine alone; in campaigns, again, which writes the same files."""
+    needs("ray")
+    text = "\n".join(topics.values())
+    for name, part in (("a", text[:60_000]), ("b", text[60_000:120_000])):
+        (tmp_path / f"{name}.txt").write_text(part, encoding="utf-8")
+    program = ["bash", FOLDER / "kubernetes" / "search_and_encode.sh"]
+    start(*program, folder=tmp_path, CORPUS="[ab].txt", OUTPUT="out", ADDRESS="")
+    files = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.*") if not path.name.startswith(".")}
+    names = {path.name for path in files}
+    assert names == {"corpus.volt", "a.txt.npy", "a.txt.offsets.npy", "b.txt.npy", "b.txt.offsets.npy"}
+    if DRAWS_ALL:
+        start(*program, folder=tmp_path, CORPUS="[ab].txt", OUTPUT="out", ADDRESS="")
+        assert files == {path: path.read_bytes() for path in files}
+    assert "set CORPUS" not in start(*program, folder=tmp_path, status=1, OUTPUT="out", CORPUS="")

@@ -104,6 +104,8 @@ def _handler(web: Web) -> type[BaseHTTPRequestHandler]:
             self.send_response(status)
             if web.retry_after:
                 self.send_header("Retry-After", web.retry_after)
+            if 300 <= status < 400:
+                self.send_header("Location", self.path)
             self.end_headers()
 
         def _page(self, folder: str) -> None:

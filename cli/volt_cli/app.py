@@ -84,11 +84,11 @@ app.add_typer(stream)
 def top(
     version: Annotated[bool, flag("Show versions and the machine's properties, and exit.", "--version")] = False,
     patience: Annotated[
-        str, option("TIME", "How long a failing server is retried: 30s, 10m or 2h; default: 5m.", "--retry-for")
-    ] = "",
+        str | None, option("TIME", "How long a failing server is retried: 30s, 10m or 2h; default: 5m.", "--retry-for")
+    ] = None,
 ) -> None:
     """Find the subword vocabulary that a corpus deserves, and apply it."""
-    if patience:
+    if patience is not None:
         from volt.files.retries import retry_for
 
         retry_for(patience)

@@ -199,5 +199,6 @@ def test_the_command_line_sets_the_limit(web, clock, limit, run):
         assert message.endswith("or retry longer: volt --retry-for 1h\n")
         assert message.startswith("warning") == warned
         assert "hunter2" not in message
-    done = run("--retry-for", "soon", "search", "corpus.txt", status=2)
-    assert done.stderr.startswith(b"error --retry-for is 'soon'")
+    for text in ("soon", ""):
+        done = run("--retry-for", text, "search", "corpus.txt", status=2)
+        assert done.stderr.startswith(f"error --retry-for is '{text}'".encode())

@@ -144,6 +144,14 @@ def test_a_refusal_is_final(web, status, what):
     assert len(web.asked) == 2  # by HEAD, which some servers do not know, and by GET
 
 
+def test_a_loop_of_redirects_is_final(web):
+    """It is reported at once: the library follows some redirects of HEAD and of GET, then it stops."""
+    web.refusals, web.status = 1_000, 302
+    with pytest.raises(CorpusError, match="the server redirects in a loop"):
+        expand(f"{web.url}/a.txt")
+    assert len(web.asked) < 50
+
+
 def test_a_file_that_changes_is_reported(web):
     """Its ETag differs at the end, or in the middle its length does."""
     with RemoteFile(f"{web.url}/a.txt") as file:

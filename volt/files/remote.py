@@ -126,6 +126,8 @@ def failure(error: Exception) -> OSError | None:
         return IsADirectoryError(errno.EISDIR, "is a folder")
     is_final = isinstance(cause, _FINAL) or (400 <= status < 500 and status not in _TEMPORARY) or status == 501
     kinds = {kind.__name__ for kind in type(cause).__mro__}
+    if "TooManyRedirects" in kinds:  # of aiohttp, without a message
+        return ServerError(errno.EIO, "the server redirects in a loop")
     is_final |= "BotoCoreError" in kinds and kinds.isdisjoint(_OF_NETWORK)
     is_final |= any(isinstance(one, socket.gaierror) and one.errno == socket.EAI_NONAME for one in causes(cause))
     return ServerError(errno.EIO, message_of(cause)) if is_final else None
