@@ -32,13 +32,13 @@ SIZE = 1 << 12  # bytes of a group in these tests
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files, or ranges of files, that were counted."""
-    paths, of_shard = list[str](), ShardCounter._of_shard
+    paths, count = list[str](), ShardCounter._counted
 
-    def recorded(self: ShardCounter, shard: Shard) -> Any:
-        paths.append(Path(path_of(shard)).name)
-        return of_shard(self, shard)
+    def recorded(self: ShardCounter, shards: tuple[Shard, ...]) -> Any:
+        paths.extend(Path(path_of(shard)).name for shard in shards)
+        return count(self, shards)
 
-    monkeypatch.setattr(ShardCounter, "_of_shard", recorded)
+    monkeypatch.setattr(ShardCounter, "_counted", recorded)
     monkeypatch.setattr(counting, "RANGE_SIZE", SIZE)
     return paths
 

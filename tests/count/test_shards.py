@@ -18,6 +18,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from volt.count import counting
 from volt.count.corpus import count_words, in_ranges, shards_of
 from volt.errors import ArgumentError, ConfigError, VoltError
 from volt.files.ranges import FileRange, can_span, ranges_of, read_range
@@ -25,6 +26,7 @@ from volt.files.ranges import FileRange, can_span, ranges_of, read_range
 MARK = b"\xef\xbb\xbf"
 TRICKY = st.sampled_from([b"a", b"b", b" ", b"\n", b"\r\n", b"\r", b"\n\n", b"\t", "ß".encode(), "🙂".encode(), MARK])
 BAD = st.sampled_from([b"\xff", b"\xc3", b"\x1f\x8b\x08\x00\n", b"a" * 70])
+NUMBERS = "n_lines", "n_bytes", "n_bad_lines"
 texts = st.lists(TRICKY, max_size=40).map(b"".join)
 damaged = st.lists(TRICKY | BAD, max_size=40).map(b"".join)
 
@@ -192,3 +194,39 @@ def test_files_are_cut_by_their_size_alone(tmp_path: Path, size: int) -> None:
     assert [part.start for part in found] == list(range(0, 50, size))
     assert [part.stop for part in found] == [*(part.start for part in found[1:]), 50]
     assert max(map(len, found)) == size
+
+
+@given(
+    files=st.lists(damaged, min_size=2, max_size=6), errors=st.sampled_from(["strict", "replace", "skip"]),
+    large=st.sampled_from([1, 20, 1 << 20]), pretokenizer=st.sampled_from(["whitespace", "gpt2"]),
+)  # fmt: skip
+@example(files=[b"a b", b"b\n", b"", MARK + b"b"], errors="strict", large=20, pretokenizer="whitespace")
+@example(files=[b"a", b"\nb\xff", b"\xff"], errors="strict", large=20, pretokenizer="whitespace")
+def test_small_files_count_together_as_each_alone(tmp_path_factory, files, errors, large, pretokenizer):
+    """Words, lines, bytes and bad lines add up; an error is that of the first file that has one."""
+    folder = tmp_path_factory.mktemp("small")
+    for number, data in enumerate(files):
+        (folder / f"{number}.txt").write_bytes(data)
+    paths, options = sorted(folder.iterdir()), {"errors": errors, "pretokenizer": pretokenizer, "max_line": 60}
+    alone = [outcome(path, **options) for path in paths]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(counting, "_LARGE", large)
+        together = outcome(paths, **options)
+    real = [each for each in alone if not isinstance(each, tuple) or "no words in" not in each[1]]
+    failed = [each for each in real if isinstance(each, tuple)]
+    if failed or not real:
+        assert together == failed[0] if failed else "no words in" in together[1]
+        return
+    expected = reduce(add, real)
+    assert together == expected
+    if len(real) == len(alone):
+        assert [getattr(together, name) for name in NUMBERS] == [getattr(expected, name) for name in NUMBERS]
+
+
+def test_progress_of_small_files_is_that_of_all(tmp_path):
+    """The bytes read so far grow to the bytes of all files."""
+    for number in range(5):
+        (tmp_path / f"{number}.txt").write_bytes(b"low\n" * 10)
+    reports = list[tuple[str, int, int | None]]()
+    count_words(tmp_path, progress=lambda path, done, size: reports.append((Path(path).name, done, size)))
+    assert reports == [("4.txt", 200, None)]

@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from hashlib import blake2b
-from itertools import chain
 from typing import Any, cast, get_args
 
 from volt import arguments
@@ -109,17 +108,16 @@ def count_words(
         paths = check_files([path for path in paths if not path.endswith(ENDING)], "keep works only with")
         kept.prepare()
         map, in_order = (_in_groups if in_order else map), False
+    parts = count.parts(paths) if in_order else (counts.part for counts in map(count, paths))
     if budget:
         return_freed_memory()
-        in_turn = chain.from_iterable(builtins.map(count.parts, paths))
-        parts = in_turn if in_order else (counts.part for counts in map(count, paths))
         if approximate:
             result = approximate_sum(parts, n_words=budget.n_words, n_symbols=budget.n_symbols)
         else:
             result = bounded_sum(parts, budget, min_count=min_count)
         counts = WordCounts(*result.part, *word_settings, bound=result.bound, n_left_out=result.n_left_out)
     else:
-        counts = WordCounts(*summed(part.part for part in map(count, paths)), *word_settings)
+        counts = WordCounts(*summed(parts), *word_settings)
     retained = counts.min_count(min_count)
     if not retained.n_words:
         raise CorpusError(_no_words(paths, retained, min_count=min_count))

@@ -8,11 +8,11 @@ which a lock protects.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from threading import Lock
 from typing import Any
 
@@ -29,7 +29,7 @@ from volt.count.column_texts import (
     lines_of,
     parquet_texts,
 )
-from volt.count.kept_counts import Group, KeptCounts, Shard
+from volt.count.kept_counts import Group, KeptCounts, Shard, path_of
 from volt.count.unit_table import MOST, UnitCutter, UnitTable, WordTable
 from volt.count.word_counts import EMPTY, CountedPart, WordCounts, added, check_total, summed
 from volt.errors import ConfigError, CorpusError
@@ -171,20 +171,63 @@ class ShardCounter:
         return replace(self, progress=None, block_size=0, special=special, limits=_UNLIMITED, kept=None)
 
     def _counted(self, shards: Group) -> CountedPart:
-        return summed(map(self._of_shard, shards))
+        return summed(self.parts(shards))
 
-    def _of_shard(self, shard: Shard) -> CountedPart:
-        return summed(self.parts(shard)) if isinstance(shard, str) else numbered(shard, partial(self._part, shard))
+    def parts(self, shards: Iterable[Shard]) -> Iterator[CountedPart]:
+        """Yield the counts of shards. Consecutive small texts are counted together."""
+        for is_small, group in groupby(shards, key=self._is_small):
+            each = list(group)
+            if is_small and len(each) > 1:
+                yield from self._count_small(map(path_of, each))
+                continue
+            for shard in each:
+                if isinstance(shard, str):
+                    yield from self._count_file(shard)
+                else:
+                    yield numbered(shard, partial(self._count_range, shard))
 
-    def _part(self, shard: FileRange, first_line: int) -> CountedPart:
-        return summed(self._count_blocks(shard.path, read_range(shard, first_line=first_line, **self._reading)))
+    def _is_small(self, shard: Shard) -> bool:
+        if not isinstance(shard, str) or self.fields or self.column is not None or self.word_counts:
+            return False
+        return 0 < (size_of(shard) or 0) < _LARGE and not is_json_lines(shard) and not is_parquet(shard)
 
-    def parts(self, path: str) -> Iterator[CountedPart]:
+    def _count_small(self, paths: Iterable[str]) -> Iterator[CountedPart]:
+        n_added = 0
+
+        def joined() -> Iterator[Block]:
+            nonlocal n_added
+            waiting, n_raw = list[Block](), 0
+            for path in paths:
+                for block in read_blocks(path, **self._reading):
+                    is_whole = block.data.endswith(b"\n") or not block.data
+                    waiting.append(block if is_whole else replace(block, data=block.data + b"\n"))
+                    n_added += not is_whole
+                n_raw += size_of(path) or 0
+                if sum(len(block.data) for block in waiting) >= _LARGE:
+                    yield _joined(waiting, n_raw)
+                    waiting = []
+            if waiting:
+                yield _joined(waiting, n_raw)
+
+        yield from self._count_blocks(joined(), None)
+        yield CountedPart(EMPTY, 0, -n_added, 0)
+
+    def _count_range(self, shard: FileRange, first_line: int) -> CountedPart:
+        self._check_column(shard.path)
+        blocks = read_range(shard, first_line=first_line, **self._reading)
+        return summed(self._count_blocks(blocks, size_of(shard.path)))
+
+    def _count_file(self, path: str) -> Iterator[CountedPart]:
         if not is_parquet(path):
-            yield from self._count_blocks(path, read_blocks(path, **self._reading))
+            self._check_column(path)
+            yield from self._count_blocks(read_blocks(path, **self._reading), size_of(path))
             return
         with local_copy(path, kind=CorpusError) as copy:
             yield from self._count_parquet(str(copy), path)
+
+    def _check_column(self, path: str) -> None:
+        if self.column is None and is_json_lines(path):
+            raise CorpusError(f"{path}: JSON lines; name the text column, one of: {json_columns(path)}")
 
     def silent(self) -> ShardCounter:
         return replace(self, progress=None)
@@ -235,21 +278,19 @@ class ShardCounter:
     def _normal(self, text: pl.Expr) -> pl.Expr:
         return self.normalizer.apply(self.special.hide(text) if self.special else text)
 
-    def _count_blocks(self, path: str, blocks: Iterator[Block]) -> Iterator[CountedPart]:
-        if self.column is None and is_json_lines(path):
-            raise CorpusError(f"{path}: JSON lines; name the text column, one of: {json_columns(path)}")
-        size, ahead = size_of(path), prefetch(blocks)
+    def _count_blocks(self, blocks: Iterator[Block], size: int | None) -> Iterator[CountedPart]:
+        ahead = prefetch(blocks)
         first = list(islice(ahead, 1))
         if first and len(first[0].data) >= _LARGE and (cutter := self._unit_cutter):
             with closing(ahead):
-                yield from self._count_units(path, chain(first, ahead), cutter)
+                yield from self._count_units(chain(first, ahead), cutter, size)
             return
         with closing(prefetch(self._smaller(first, ahead))) as parts:
             for block, texts in parts:
                 table = self._table_block(block) if self.word_counts else self.counted(texts)
                 yield CountedPart(table, block.n_lines, len(block.data), block.n_bad_lines)
                 if self.progress:
-                    self.progress(path, block.n_raw_bytes, size)
+                    self.progress(block.path, block.n_raw_bytes, size)
 
     def _smaller(
         self, first: Sequence[Block], ahead: Generator[Block, None, None]
@@ -259,8 +300,8 @@ class ShardCounter:
                 for part in smaller_blocks(block, _MOST_LINES):
                     yield part, self.texts(part)
 
-    def _count_units(self, path: str, blocks: Iterator[Block], cutter: UnitCutter) -> Iterator[CountedPart]:
-        limits, size = self.limits, size_of(path)
+    def _count_units(self, blocks: Iterator[Block], cutter: UnitCutter, size: int | None) -> Iterator[CountedPart]:
+        limits = self.limits
         counter = UnitCounter(cutter, most_units=limits.n_units, most_words=limits.n_words)
         for block in blocks:
             yield CountedPart(EMPTY, block.n_lines, len(block.data), block.n_bad_lines)
@@ -270,7 +311,7 @@ class ShardCounter:
             else:
                 yield from (CountedPart(table, 0, 0, 0) for table in tables)
             if self.progress:
-                self.progress(path, block.n_raw_bytes, size)
+                self.progress(block.path, block.n_raw_bytes, size)
         yield from (CountedPart(table, 0, 0, 0) for table in counter.rest())
 
     def _table_block(self, block: Block) -> pl.DataFrame:
@@ -308,6 +349,12 @@ class ShardCounter:
             raise CorpusError(f"{path}: damaged parquet file ({error}); copy it again") from error
         if self.progress:
             self.progress(source, size or 0, size)
+
+
+def _joined(blocks: Sequence[Block], n_raw_bytes: int) -> Block:
+    data, bad_lines = b"".join(block.data for block in blocks), chain.from_iterable(block.bad_lines for block in blocks)
+    n_lines = sum(block.n_lines for block in blocks)
+    return Block(blocks[-1].path, 1, n_lines, data, n_raw_bytes, tuple(bad_lines))
 
 
 def _without_blanks(data: bytes) -> bytes:
