@@ -97,17 +97,17 @@ def count_words(
     budget = _budget(memory, approximate=arguments.flag(approximate, "approximate"), in_order=in_order)
     block_size = min(block_size, budget.block) if budget else block_size
     limits = CounterLimits.of(budget, approximate=approximate) if budget else CounterLimits()
-    kept = None if keep is None else KeptCounts(arguments.path(keep, "keep"))
+    store = None if keep is None else KeptCounts(arguments.path(keep, "keep"))
     count = ShardCounter(
         *word_settings, column_numbers(fields), column, word_counts, errors, progress, block_size, special, most,
-        limits, kept,
+        limits, store,
     )  # fmt: skip
     paths = expand(sources)
-    if kept:
+    if store:
         if approximate:
             raise ConfigError("approximate counts all files together, but keep counts each 64 MB alone; remove one")
         paths = check_files([path for path in paths if not path.endswith(ENDING)], "keep works only with")
-        kept.prepare()
+        store.prepare()
         map, in_order = (_in_groups if in_order else map), False
     if budget:
         return_freed_memory()

@@ -230,7 +230,7 @@ class RayMap:
         counter = function.silent() if isinstance(function, ShardCounter) else function
         report = function.progress if isinstance(function, ShardCounter) else None
         jobs: tuple[KernelJob, ...] = ("count",) if isinstance(function, ShardCounter) and function.is_by_units else ()
-        keeps = isinstance(function, ShardCounter) and function.kept is not None
+        keeps = isinstance(function, ShardCounter) and function.store is not None
         (sizes, total), done, sums = sizes_of(paths), 0, _Sums()
 
         def count(group: list[tuple[Shard, int]]) -> WordCounts:
