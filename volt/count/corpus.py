@@ -173,12 +173,8 @@ def in_ranges(map: ShardMap, *, size: int = RANGE_SIZE) -> Map:
 
 
 def _in_groups(function: Callable[[Any], WordCounts], paths: Iterable[str]) -> Iterator[WordCounts]:
-    counter, (sizes, total), done = cast(ShardCounter, function), sizes_of(paths), 0
-    for group in grouped(paths, sizes, size=RANGE_SIZE):
-        yield counter.silent()(tuple(shard for shard, _ in group))
-        done += sum(n_bytes for _, n_bytes in group)
-        if counter.progress:
-            counter.progress(path_of(group[-1][0]), done, total)
+    groups = grouped(paths, sizes_of(paths)[0], size=RANGE_SIZE)
+    return builtins.map(function, (tuple(shard for shard, _ in group) for group in groups))
 
 
 def sizes_of(paths: Iterable[str]) -> tuple[dict[str, int | None], int | None]:
