@@ -20,7 +20,7 @@ from volt.arguments import MAX_LINE, checked_max_line
 from volt.count.bounded_sums import Budget, CounterLimits, approximate_sum, bounded_sum, return_freed_memory
 from volt.count.column_texts import column_numbers, is_parquet
 from volt.count.counting import Progress, ShardCounter
-from volt.count.kept_counts import ENDING, KeptCounts, Shard, path_of
+from volt.count.kept_counts import ENDING, N_LOOKS, KeptCounts, Shard, path_of
 from volt.count.word_counts import WordCounts, summed
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError
@@ -34,7 +34,6 @@ from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.urls import bare, url_of
 
-N_LOOKS = 8  # files whose sizes are looked up at the same time, because a server takes a while for each
 Map = Callable[[Callable[[Shard], WordCounts], Iterable[str]], Iterable[WordCounts]]
 
 
@@ -195,7 +194,7 @@ def grouped(
     group, n, most = list[tuple[Shard, int]](), 0, most or size
     for shard in shards_of(paths, size=size):
         n_bytes = sizes[shard] if isinstance(shard, str) else len(shard)
-        name = os.path.abspath(shard) if isinstance(shard, str) and not url_of(shard) else bare(path_of(shard))
+        name = bare(path_of(shard)) if url_of(path_of(shard)) else os.path.abspath(path_of(shard))
         draw = int.from_bytes(blake2b(os.fsencode(name), digest_size=4).digest()) / 2**32
         weight = most if n_bytes is None else n_bytes
         if group and (n + weight > most or draw * most < 2 * weight):

@@ -23,11 +23,13 @@ from volt.files.atomic import check_writable, make_folder, write_atomic
 from volt.files.paths import identity_of
 from volt.files.ranges import FileRange
 from volt.files.small_files import read_start
+from volt.files.threads import in_order
 from volt.urls import url_of
 
 Shard = str | FileRange
 Group = tuple[Shard, ...]
 ENDING = ".volt-counts"
+N_LOOKS = 8  # files whose sizes are looked up at the same time, because a server takes a while for each
 _VERSION, _CHECK = 1, 16  # of the format; bytes of the checksum
 _NUMBERS = struct.Struct("<3q")
 
@@ -87,9 +89,10 @@ class KeptCounts:
 def _name(shards: Group, options: object) -> str:
     """Return the name of the file of a group; "" if the version of a shard is unknown."""
     with suppress(OSError):  # reading it raises the error
-        parts = [(*identity_of(path_of(shard)), shard if isinstance(shard, FileRange) else "") for shard in shards]
-        if all(modified or not url_of(path) for path, _, modified, *_ in parts):
-            key = _VERSION, version("volt-vocab"), pl.__version__, repr(options), parts
+        files = list(in_order(identity_of, map(path_of, shards), n_threads=N_LOOKS))
+        spans = [isinstance(shard, FileRange) and (shard.start, shard.stop) for shard in shards]
+        if all(modified or not url_of(path) for path, _, modified, _ in files):
+            key = _VERSION, version("volt-vocab"), pl.__version__, repr(options), files, spans
             return blake2b(repr(key).encode(errors="surrogateescape"), digest_size=16).hexdigest() + ENDING
     return ""
 
