@@ -100,14 +100,14 @@ def encode(
         prepare_kernels(phases, "encode", "words", "dropout" if sampling.dropout else "words")
     total = total_size(paths)
     shown = Phases(quiet=quiet or is_conversation(paths, out))
-    with shown.phase("encode", total=total, unit="B") as advance:
+    with shown.phase("encode", total=total, unit="B") as advance, engine.running(connects=False):
         if is_stdout(out):
             texts = encode_stream(encoder, paths, job=job, progress=advance, wait=waiting_for(out))
             write_each(sys.stdout.buffer, texts)
         elif not is_folder(out):
             encode_one(encoder, paths, Path(out), job=job, progress=advance)
         else:
-            write = engine.writer()
+            write = engine.writer(quiet=quiet)
             for outcome in encode_each(encoder, paths, Path(out), job=job, progress=advance, write=write):
                 if not quiet:
                     done = "is up to date" if outcome.n_lines is None else counted(outcome.n_lines, "line")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import sys
+import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from volt.errors import ConfigError
+from volt_cli.console import say
 from volt_cli.options import flag, option
 
 if TYPE_CHECKING:
@@ -73,26 +74,28 @@ class EngineOptions:
             check_files(paths, WHY)
 
     @contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self, *, connects: bool = True) -> Iterator[None]:
+        """Run a block that counts or encodes without the messages that Ray prints of machines that die."""
         if not self.is_ray:
             yield
             return
         from volt.ext.ray_cluster import connected
 
-        with redirect_stdout(sys.stderr), connected(self.address):  # Ray prints there what its machines do
+        cluster = connected(self.address) if connects else nullcontext()
+        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), cluster:
             yield
 
-    def shard_map(self, *, add_up: bool) -> Map:
+    def shard_map(self, *, add_up: bool, quiet: bool) -> Map:
         """Return a function like `map`, which runs here or on Ray. add_up: whether Ray's workers add up their counts"""
         if not self.is_ray:
             return map
         from volt.ext.ray import RayMap
 
-        return RayMap(address=self.address, add_up=add_up)
+        return RayMap(address=self.address, add_up=add_up, report=None if quiet else say)
 
-    def writer(self) -> Write | None:
+    def writer(self, *, quiet: bool) -> Write | None:
         if not self.is_ray:
             return None
         from volt.ext.ray import RayWriter
 
-        return RayWriter(address=self.address)
+        return RayWriter(address=self.address, report=None if quiet else say)

@@ -190,7 +190,7 @@ def search(
             "pretokenizer": old.pretokenizer if old else counting.cut(),
             "column": counting.column or None, "word_counts": counting.word_counts, "min_count": counting.min_count,
             "special": tokens, "memory": bounds.memory, "approximate": bounds.approximate, "keep": bounds.keep,
-            "map": engine.shard_map(add_up=bounds.memory is None), **counting.limits,
+            "map": engine.shard_map(add_up=bounds.memory is None, quiet=quiet), **counting.limits,
         }  # fmt: skip
         sources = {
             name: count_text(paths, phases, fields=columns.get(name) or counting.fields or None, **options)

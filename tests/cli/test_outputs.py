@@ -33,7 +33,7 @@ VOCABULARY = Vocabulary(merges=(("t", "h"), ("th", "e</w>")), tokens=("t", "h", 
 OUTPUTS = {"out", "markdown", "plots", "state", "summary", "html", "id_map"}
 INPUTS = {"corpus", "candidates", "model", "files", "text", "path", "merges", "sample", "heldout", "systems", "config",
           "from_state", "ack", "states", "sources", "expand", "extend", "texts", "chat_template"}  # fmt: skip
-NO_FILES = {("inspect", "text"), ("stream cache", "folder")}
+NO_FILES = {("inspect", "text"), ("stream cache", "folder"), ("search", "keep")}  # folders with names of our own
 REPLACED = {
     ("stream run", "state", "from_state"),  # a state makes way for the one that follows
     ("binarize", "out", "model"),  # which writes PREFIX.bin and PREFIX.idx; tests/cli/test_binarize.py

@@ -206,7 +206,7 @@ def test_a_worker_that_is_killed_is_not_missed(
 ) -> None:
     """Whatever it did is done again, and there once: each worker that is seen in the first second is killed."""
     expected = count_words(corpus, errors="skip")
-    killed, over = list[int](), threading.Event()
+    killed, over, summaries = list[int](), threading.Event(), list[str]()
 
     def kill() -> None:
         while not over.wait(0.05) and len(killed) < 4:
@@ -217,13 +217,22 @@ def test_a_worker_that_is_killed_is_not_missed(
     thread = threading.Thread(target=kill)
     thread.start()
     try:
-        found = count_words(corpus * 3, map=IN_RANGES, errors="skip", keep=tmp_path / "kept")
+        ranges = replace(IN_RANGES, report=summaries.append)
+        found = count_words(corpus * 3, map=ranges, errors="skip", keep=tmp_path / "kept")
         assert found.counts.tolist() == (expected.counts * 3).tolist()
-        list(encode_each(encoder, corpus[:4], tmp_path / "there", job=EncodeJob("bin"), write=RayWriter()))
+        writer = RayWriter(report=summaries.append)
+        list(encode_each(encoder, corpus[:4], tmp_path / "there", job=EncodeJob("bin"), write=writer))
     finally:
         over.set()
         thread.join()
     assert killed
+    summary = re.compile(r"Ray: (\d+) tasks, (\d+) repeated, [\d.]+ MB/s")
+    (n_tasks, n_repeated), (n_written, n_repeated_too) = [
+        map(int, summary.fullmatch(each).groups()) for each in summaries
+    ]  # type: ignore[union-attr]
+    assert n_tasks > 3 * 10
+    assert n_written == 4
+    assert 1 <= n_repeated + n_repeated_too <= len(killed)
     list(encode_each(encoder, corpus[:4], tmp_path / "here", job=EncodeJob("bin")))
     assert files_of(tmp_path / "there") == files_of(tmp_path / "here")
 
@@ -250,6 +259,8 @@ def _name(process: Any) -> list[str]:
         (lambda: RayMap(address=3), "address is 3 (int); give a str"),  # type: ignore[arg-type]
         (lambda: RayMap(range_size=0), "range_size is 0; give 1 or more"),
         (lambda: RayMap(add_up=1), "add_up is 1 (int); give True or False"),  # type: ignore[arg-type]
+        (lambda: RayMap(report=1), "report is 1 (int); give a function, or None"),  # type: ignore[arg-type]
+        (lambda: RayWriter(report=1), "report is 1 (int); give a function, or None"),  # type: ignore[arg-type]
         (lambda: RayWriter(address=3), "address is 3 (int); give a str"),  # type: ignore[arg-type]
     ],
 )

@@ -165,3 +165,39 @@ def test_a_server_that_refuses_a_task_is_asked_by_another(
 def _counted(url: str) -> list[tuple[str, Any]]:
     """Counts of a URL that only the workers look at."""
     return list(finished(ShardCounter(as_normalizer("none"), as_pretokenizer("whitespace")), [url]))
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("quiet", [True, False])
+def test_a_machine_that_dies_is_mentioned_in_one_line(tmp_path: Path, quiet: bool) -> None:
+    """A command prints nothing with -q; otherwise how many tasks were repeated, and nothing that Ray says."""
+    from ray.cluster_utils import Cluster
+
+    text = b"".join(b"low lower newest %d\n" % (number % 977) for number in range(2_000_000))
+    (tmp_path / "corpus").mkdir()
+    for number in range(12):
+        (tmp_path / "corpus" / f"{number}.txt").write_bytes(text)
+    both = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        node = both.add_node(num_cpus=1)
+        command = [sys.executable, "-m", "volt_cli", "search", str(tmp_path / "corpus"), "--engine", "ray"]
+        options = ["--address", both.address, "--select", "fixed:99", "--keep", str(tmp_path / "kept")]
+        output = ["-o", str(tmp_path / "a.volt"), *(["-q"] if quiet else [])]
+        environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}"}
+        process = subprocess.Popen([*command, *options, *output], env=environment, stderr=subprocess.PIPE, text=True)
+        end = time.monotonic() + 90
+        while not [*tmp_path.glob("kept/*.volt-counts")] and time.monotonic() < end:
+            time.sleep(0.01)
+        assert process.poll() is None
+        node.kill_raylet()
+        _, message = process.communicate(timeout=180)
+    finally:
+        both.shutdown()
+    assert process.returncode == 0, message
+    lines = message.splitlines()
+    if quiet:
+        assert lines == []
+        return
+    assert "raylet" not in message
+    [summary] = [line for line in lines if line.startswith("Ray: ")]
+    assert 0 < int(summary.split()[3]) <= 3, summary

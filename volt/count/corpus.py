@@ -19,7 +19,7 @@ from volt.arguments import MAX_LINE, checked_max_line
 from volt.count.bounded_sums import Budget, CounterLimits, approximate_sum, bounded_sum, return_freed_memory
 from volt.count.column_texts import column_numbers, is_parquet
 from volt.count.counting import Progress, ShardCounter
-from volt.count.kept_counts import ENDING, KeptCounts, Shard, path_of
+from volt.count.kept_counts import ENDING, N_LOOKS, KeptCounts, Shard, path_of
 from volt.count.word_counts import WordCounts, summed
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError
@@ -33,7 +33,6 @@ from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.urls import bare, url_of
 
-N_LOOKS = 8  # files whose sizes are looked up at the same time, because a server takes a while for each
 Map = Callable[[Callable[[Shard], WordCounts], Iterable[str]], Iterable[WordCounts]]
 
 
@@ -96,17 +95,17 @@ def count_words(
     budget = _budget(memory, approximate=arguments.flag(approximate, "approximate"), in_order=in_order)
     block_size = min(block_size, budget.block) if budget else block_size
     limits = CounterLimits.of(budget, approximate=approximate) if budget else CounterLimits()
-    kept = None if keep is None else KeptCounts(arguments.path(keep, "keep"))
+    store = None if keep is None else KeptCounts(arguments.path(keep, "keep"))
     count = ShardCounter(
         *word_settings, column_numbers(fields), column, word_counts, errors, progress, block_size, special, most,
-        limits, kept,
+        limits, store,
     )  # fmt: skip
     paths = expand(sources)
-    if kept:
+    if store:
         if approximate:
             raise ConfigError("approximate counts all files together, but keep counts each 64 MB alone; remove one")
         paths = check_files([path for path in paths if not path.endswith(ENDING)], "keep works only with")
-        kept.prepare()
+        store.prepare()
         map, in_order = (_in_groups if in_order else map), False
     parts = count.parts(paths) if in_order else (counts.part for counts in map(count, paths))
     if budget:
@@ -171,12 +170,8 @@ def in_ranges(map: ShardMap, *, size: int = RANGE_SIZE) -> Map:
 
 
 def _in_groups(function: Callable[[Any], WordCounts], paths: Iterable[str]) -> Iterator[WordCounts]:
-    counter, (sizes, total), done = cast(ShardCounter, function), sizes_of(paths), 0
-    for group in grouped(paths, sizes, size=RANGE_SIZE):
-        yield counter.silent()(tuple(shard for shard, _ in group))
-        done += sum(n_bytes for _, n_bytes in group)
-        if counter.progress:
-            counter.progress(path_of(group[-1][0]), done, total)
+    groups = grouped(paths, sizes_of(paths)[0], size=RANGE_SIZE)
+    return builtins.map(function, (tuple(shard for shard, _ in group) for group in groups))
 
 
 def sizes_of(paths: Iterable[str]) -> tuple[dict[str, int | None], int | None]:
@@ -197,7 +192,7 @@ def grouped(
     group, n, most = list[tuple[Shard, int]](), 0, most or size
     for shard in shards_of(paths, size=size):
         n_bytes = sizes[shard] if isinstance(shard, str) else len(shard)
-        name = os.path.abspath(shard) if isinstance(shard, str) and not url_of(shard) else bare(path_of(shard))
+        name = bare(path_of(shard)) if url_of(path_of(shard)) else os.path.abspath(path_of(shard))
         draw = int.from_bytes(blake2b(os.fsencode(name), digest_size=4).digest()) / 2**32
         weight = most if n_bytes is None else n_bytes
         if group and (n + weight > most or draw * most < 2 * weight):

@@ -134,7 +134,7 @@ def is_large(path: str) -> bool:
 class ShardCounter:
     """A function with stored options that counts a file, a range of a file or a group of both, for a map over these.
 
-    kept: where the counts of each call are kept, if anywhere
+    store: where the counts of each call are kept, if anywhere
     """
 
     normalizer: Normalizer
@@ -148,7 +148,7 @@ class ShardCounter:
     special: SpecialTokens | None = None
     max_line: int | None = None
     limits: CounterLimits = _UNLIMITED
-    kept: KeptCounts | None = None
+    store: KeptCounts | None = None
 
     def __post_init__(self) -> None:
         if self.column is not None:
@@ -161,14 +161,14 @@ class ShardCounter:
 
     def __call__(self, group: Shard | Group) -> WordCounts:
         shards = group if isinstance(group, tuple) else (group,)
-        part = self.kept.part(shards, self._shaping, self._counted) if self.kept else self._counted(shards)
+        part = self.store.part(shards, self._shaping, self._counted) if self.store else self._counted(shards)
         return WordCounts(*part, self.normalizer, self.pretokenizer)
 
     @property
     def _shaping(self) -> object:
         """The options on which counts depend."""
         special = SpecialTokens(user=self.special.user if self.special else ())
-        return replace(self, progress=None, block_size=0, special=special, limits=_UNLIMITED, kept=None)
+        return replace(self, progress=None, block_size=0, special=special, limits=_UNLIMITED, store=None)
 
     def _counted(self, shards: Group) -> CountedPart:
         return summed(self.parts(shards))

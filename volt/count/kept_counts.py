@@ -7,7 +7,6 @@ words in Arrow's format. A damaged file is not used, but written anew.
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,17 +17,19 @@ from io import BytesIO
 
 import polars as pl
 
-from volt.count.word_counts import EMPTY, CountedPart
+from volt.count.word_counts import CountedPart
 from volt.errors import CorpusError
 from volt.files.atomic import check_writable, make_folder, write_atomic
 from volt.files.paths import identity_of
 from volt.files.ranges import FileRange
 from volt.files.small_files import read_start
+from volt.files.threads import in_order
 from volt.urls import url_of
 
 Shard = str | FileRange
 Group = tuple[Shard, ...]
 ENDING = ".volt-counts"
+N_LOOKS = 8  # files whose sizes are looked up at the same time, because a server takes a while for each
 _VERSION, _CHECK = 1, 16  # of the format; bytes of the checksum
 _NUMBERS = struct.Struct("<3q")
 
@@ -38,9 +39,10 @@ class KeptCounts:
     """A folder, or a bucket's URL, with a file for the counts of each group.
 
     >>> import tempfile
+    >>> table = pl.DataFrame({"word": ["low"], "count": [5]})
     >>> with tempfile.NamedTemporaryFile() as file, tempfile.TemporaryDirectory() as folder:
-    ...     first = KeptCounts(folder).part((file.name,), "whitespace", lambda shards: CountedPart(EMPTY, 3, 12, 0))
-    ...     again = KeptCounts(folder).part((file.name,), "whitespace", lambda shards: CountedPart(EMPTY, 0, 0, 0))
+    ...     first = KeptCounts(folder).part((file.name,), "whitespace", lambda shards: CountedPart(table, 3, 12, 0))
+    ...     again = KeptCounts(folder).part((file.name,), "whitespace", lambda shards: CountedPart(table, 0, 0, 0))
     ...     again.n_lines
     3
     """
@@ -66,38 +68,33 @@ class KeptCounts:
         return part
 
     def _read(self, name: str) -> CountedPart | None:
-        with suppress(CorpusError, pl.exceptions.PolarsError, struct.error):
+        with suppress(CorpusError):
             data = read_start(self._place(name), -1)
             if data[:_CHECK] == _digest(name, data[_CHECK:]):
                 table = pl.read_ipc_stream(BytesIO(data[_CHECK + _NUMBERS.size :]))
-                if table.schema == EMPTY.schema:
-                    return CountedPart(table, *_NUMBERS.unpack_from(data, _CHECK))
+                return CountedPart(table, *_NUMBERS.unpack_from(data, _CHECK))
         return None
 
     def _write(self, name: str, part: CountedPart) -> None:
         file = BytesIO()
-        file.write(_NUMBERS.pack(*part[1:]))
         part.table.write_ipc_stream(file, compression="zstd")
+        data = _NUMBERS.pack(*part[1:]) + file.getvalue()
         with write_atomic(self._place(name)) as place:
-            place.write(_digest(name, file.getvalue()) + file.getvalue())
+            place.write(_digest(name, data) + data)
 
     def _place(self, name: str) -> str:
-        return f"{self.folder.rstrip('/')}/{name}" if url_of(self.folder) else os.path.join(self.folder, name)
+        return f"{self.folder.rstrip('/')}/{name}"
 
 
 def _name(shards: Group, options: object) -> str:
     """Return the name of the file of a group; "" if the version of a shard is unknown."""
-    parts = list[object]()
-    for shard in shards:
-        try:
-            identity = identity_of(path_of(shard))
-        except OSError:  # reading it raises the error
-            return ""
-        if not identity[2]:
-            return ""
-        parts.append(identity if isinstance(shard, str) else (identity, shard.start, shard.stop))
-    key = _VERSION, version("volt-vocab"), pl.__version__, repr(options), parts
-    return blake2b(repr(key).encode(errors="surrogateescape"), digest_size=16).hexdigest() + ENDING
+    with suppress(OSError):  # reading it raises the error
+        files = list(in_order(identity_of, map(path_of, shards), n_threads=N_LOOKS))
+        spans = [isinstance(shard, FileRange) and (shard.start, shard.stop) for shard in shards]
+        if all(modified or not url_of(path) for path, _, modified, _ in files):
+            key = _VERSION, version("volt-vocab"), pl.__version__, repr(options), files, spans
+            return blake2b(repr(key).encode(errors="surrogateescape"), digest_size=16).hexdigest() + ENDING
+    return ""
 
 
 def _digest(name: str, data: bytes) -> bytes:

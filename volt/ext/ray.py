@@ -1,4 +1,4 @@
-"""Count words (`RayMap`) and encode files (`RayWriter`) on a cluster of Ray, with the same output bytes as without Ray.
+"""Count words (`RayMap`), encode files (`RayWriter`) and datasets (`encode`) on a cluster of Ray, with equal results.
 
 Workers read and write files, so all machines need the same files under the same paths. The result of a task depends
 only on its item, so a task is retried if its machine dies, and on another machine if it cannot read or write a file. If
@@ -18,16 +18,17 @@ from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from volt import arguments
 from volt.count.corpus import grouped, sizes_of
 from volt.count.counting import ShardCounter
 from volt.count.kept_counts import Shard, path_of
 from volt.count.word_counts import WordCounts, summed
+from volt.display import counted
 from volt.encode.encoder import Encoder
 from volt.encode.files import EncodeJob, Progress, output_files, write_each
-from volt.errors import OutputError, VoltError, causes, missing, reason, shown_path
+from volt.errors import ConfigError, OutputError, VoltError, causes, missing, reason, shown_path
 from volt.ext.ray_cluster import connected, first_sentence
 from volt.files.paths import check_files, mark_of, size_of
 from volt.files.ranges import RANGE_SIZE
@@ -38,6 +39,7 @@ from volt.kernels import jit, warmup
 
 if TYPE_CHECKING:
     from volt.kernels.warmup import Job as KernelJob
+    from volt.vocabulary import Vocabulary
 
 
 try:
@@ -58,9 +60,14 @@ _NOT_THERE = "workers of the cluster cannot import volt; install the same versio
 
 
 def finished(
-    function: Callable[[Item], object], items: Iterable[Item], *, jobs: Iterable[warmup.Job] = (), n_cores: int = 1
-) -> Generator[tuple[Item, Ref]]:
-    """Apply a function to items. Yield each finished item with a reference to its result, in any order."""
+    function: Callable[[Item], object], items: Iterable[Item], *, jobs: Iterable[warmup.Job] = (), n_cores: int = 1,
+    tally: Counter[str] | None = None,
+) -> Generator[tuple[Item, Ref]]:  # fmt: skip
+    """Apply a function to items. Yield each finished item with a reference to its result, in any order.
+
+    tally: gets the numbers of finished tasks ("done"), and of repetitions, because a worker died or failed ("repeated")
+    """
+    tally = Counter() if tally is None else tally
     context = [ray.put(function)], os.getcwd(), tuple(jobs), os.environ.get(VARIABLE)
     waiting, running = enumerate(items), dict[Ref, tuple[int, Item, Ref]]()
     failed: tuple[int, VoltError] | None = None
@@ -80,11 +87,13 @@ def finished(
                 break
             outcome = ray.wait(list(running), num_returns=1)[0][0]
             number, item, result = running.pop(outcome)
-            failure: _Failure | None = fetched(outcome)
-            if failure is None:
+            failure: _Failure | int = fetched(outcome)
+            if isinstance(failure, int):
+                tally.update(done=1, repeated=failure)
                 yield item, result
             elif failure.may_pass and n_failures[number] < _ELSEWHERE:
                 n_failures[number] += 1
+                tally["repeated"] += 1
                 failing.add(failure.node_id)
                 start(number, item)
             elif failed is None or number < failed[0]:
@@ -156,13 +165,14 @@ def fetched(ref: Ref) -> Any:
 @ray.remote(num_returns=2, max_retries=RETRIES)
 def _apply(
     item: Any, functions: list[Ref], folder: str, jobs: tuple[warmup.Job, ...], retry_for: str | None
-) -> tuple[_Failure | None, Any]:
+) -> tuple[_Failure | int, Any]:
     os.environ.setdefault("POLARS_MAX_THREADS", "1")  # there is a worker for each core
     os.environ |= {VARIABLE: retry_for} if retry_for else {}
     try:
         _enter(folder)
         _prepare(jobs)
-        return None, _function(functions[0])(item)
+        n_repetitions = ray._private.worker.global_worker.core_worker.get_current_task_attempt_number()
+        return n_repetitions, _function(functions[0])(item)
     except VoltError as error:
         return _Failure.of(error), None
 
@@ -214,43 +224,45 @@ class RayMap:
     range_size: a large uncompressed file is read in ranges of this many bytes
     add_up: whether workers add up their counts, so that only one table is fetched. Set False if `count_words` has the
         argument `memory`
+    report: called once at the end with a summary: the numbers of tasks and of their repetitions, and the speed
     """
 
     address: str | None = None
     range_size: int = RANGE_SIZE
     add_up: bool = True
+    report: Callable[[str], object] | None = None
 
     def __post_init__(self) -> None:
         arguments.text("auto" if self.address is None else self.address, "address")
         arguments.whole(self.range_size, "range_size", low=1)
         arguments.flag(self.add_up, "add_up")
+        arguments.function(self.report, "report")
 
     def __call__(self, function: Callable[[Shard], WordCounts], paths: Iterable[str]) -> Iterator[WordCounts]:
         paths = check_files(paths, WHY)
-        counter = function.silent() if isinstance(function, ShardCounter) else function
-        report = function.progress if isinstance(function, ShardCounter) else None
-        jobs: tuple[KernelJob, ...] = ("count",) if isinstance(function, ShardCounter) and function.is_by_units else ()
-        keeps = isinstance(function, ShardCounter) and function.kept is not None
-        (sizes, total), done, sums = sizes_of(paths), 0, _Sums()
+        counter = cast(ShardCounter, function)
+        jobs: tuple[KernelJob, ...] = ("count",) if counter.is_by_units else ()
+        (sizes, total), done, sums, tally = sizes_of(paths), 0, _Sums(), Counter[str]()
 
-        def count(group: list[tuple[Shard, int]]) -> WordCounts:
-            shards = tuple(shard for shard, _ in group)
-            return counter(shards) if isinstance(counter, ShardCounter) else _added(map(counter, shards))
+        def count(group: list[tuple[Shard, int]], counter: ShardCounter = counter.silent()) -> WordCounts:  # noqa: B008
+            return counter(tuple(shard for shard, _ in group))
 
         with connected(self.address):
             share = (total or self.range_size) // (_AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1))))
-            most = self.range_size if keeps else max(1, min(self.range_size, share))
+            most = self.range_size if counter.store else max(1, min(self.range_size, share))
             groups = grouped(paths, sizes, size=self.range_size, most=most)
-            for group, counts in finished(count, groups, jobs=jobs):
+            start = time.monotonic()
+            for group, counts in finished(count, groups, jobs=jobs, tally=tally):
                 if self.add_up:
                     sums.add(counts)
                 else:
                     yield fetched(counts)
                 done += sum(size for _, size in group)
-                if report:
-                    report(path_of(group[-1][0]), done, total)
+                if counter.progress:
+                    counter.progress(path_of(group[-1][0]), done, total)
             if self.add_up:
                 yield sums.fetched()
+            _summarize(self.report, tally, done, start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,15 +271,17 @@ class RayWriter:
 
         encode_each(encoder, paths, Path("out"), job=EncodeJob("bin"), write=RayWriter(address="auto"))
 
-    address: a cluster's address, as for `RayMap`
+    address, report: as for `RayMap`
 
     A worker gets as many cores as the job has threads. `progress` receives the bytes of the finished files.
     """
 
     address: str | None = None
+    report: Callable[[str], object] | None = None
 
     def __post_init__(self) -> None:
         arguments.text("auto" if self.address is None else self.address, "address")
+        arguments.function(self.report, "report")
 
     def __call__(
         self, encoder: Encoder, outputs: Mapping[str, Path], job: EncodeJob, progress: Progress
@@ -275,11 +289,12 @@ class RayWriter:
         if not outputs:
             return
         check_files(outputs, WHY)
-        n_cores, done = job.n_threads or 1, 0
+        n_cores, done, tally = job.n_threads or 1, 0, Counter[str]()
         jobs: tuple[KernelJob, ...] = ("encode", "words", "dropout") if job.dropout else ("encode", "words")
         work = partial(_write, encoder=encoder, job=replace(job, n_threads=n_cores))
-        tasks = finished(work, outputs.items(), jobs=jobs, n_cores=n_cores)
+        tasks = finished(work, outputs.items(), jobs=jobs, n_cores=n_cores, tally=tally)
         with connected(self.address), _parts_removed(outputs.values(), job), closing(tasks):
+            start = time.monotonic()
             for (path, output), result in tasks:
                 n_lines, marks, node = fetched(result)
                 if marks != (own := _marks(output, job)):
@@ -289,6 +304,13 @@ class RayWriter:
                 done += size_of(path) or 0
                 progress(done)
                 yield path, n_lines
+            _summarize(self.report, tally, done, start)
+
+
+def _summarize(report: Callable[[str], object] | None, tally: Counter[str], n_bytes: int, start: float) -> None:
+    if report:
+        speed = n_bytes / 1e6 / (time.monotonic() - start)
+        report(f"Ray: {counted(tally['done'], 'task')}, {tally['repeated']} repeated, {speed:,.1f} MB/s")
 
 
 @contextmanager
@@ -354,3 +376,37 @@ def _sum(*parts: Any) -> Any:
         return _added(iter(parts))
     except VoltError as error:
         return error
+
+
+def encode(dataset: Any, vocabulary: Vocabulary, *, column: str = "text", ids: str = "ids", **options: Any) -> Any:
+    """Return a `ray.data.Dataset` with one more column: the ids of a column of text, a list of int32 for each row.
+
+        encoded = encode(ray.data.read_text("s3://bucket/corpus/"), Vocabulary.load("corpus.volt"))
+        encoded.write_parquet("s3://bucket/encoded/")
+
+    column, ids: the names of the column to encode, and of the new column
+    options: arguments of `Encoder.encode_batch`, such as add_eos; in a task, it uses one thread
+
+    Each worker process makes the encoder once, and reads Arrow's memory. A missing column, or a text that is null, is
+    an error when the dataset is executed.
+    """
+    work = partial(
+        _with_ids, vocabulary=ray.put(vocabulary), column=column, ids=ids, options={"n_threads": 1, **options}
+    )
+    return dataset.map_batches(work, batch_format="pyarrow", zero_copy_batch=True)
+
+
+def _with_ids(table: Any, *, vocabulary: Ref, column: str, ids: str, options: dict[str, Any]) -> Any:
+    import pyarrow as pa
+
+    names = table.column_names
+    if column not in names or ids in names:
+        problem = f"has no column {column!r}" if column not in names else f"already has a column {ids!r}"
+        raise ConfigError(f"the dataset {problem}; set column and ids; its columns are: {', '.join(names)}")
+    encoded = _encoder(vocabulary).encode_batch(table[column], **options)
+    return table.append_column(ids, pa.LargeListArray.from_arrays(encoded.offsets, encoded.ids))
+
+
+@lru_cache(maxsize=1)
+def _encoder(vocabulary: Ref) -> Encoder:
+    return Encoder(ray.get(vocabulary))
