@@ -180,7 +180,7 @@ def test_buffers_give_lines_in_turn(sizes: list[list[int]], data: st.DataObject)
     while turns := [source for source, own in enumerate(lines) for _ in own]:
         taken = np.array(data.draw(st.permutations(turns)))[: data.draw(st.integers(1, len(turns)))]
         expected = "".join(f"{lines[source].popleft()}\n" for source in taken.tolist())
-        assert bytes(mixed(buffers, taken)).decode() == expected
+        assert mixed(buffers, taken).decode() == expected
         assert by_source(taken, len(buffers)).tolist() == sorted(range(len(taken)), key=lambda i: (taken[i], i))
         for source, n in Counter(taken.tolist()).items():
             buffers[source].drain(n)
@@ -220,6 +220,9 @@ class Idle:
         self.jobs.append(job)
         self.done.append((*job, block_of("x")))
 
+    def flush(self) -> None:
+        self.n_flushed = len(self.jobs)
+
     def receive(self, timeout: float) -> Sequence[Any]:
         self.waits.append(timeout)
         done, self.done = self.done, []
@@ -232,7 +235,8 @@ class Idle:
 @pytest.mark.parametrize(("room", "most", "shares"), [(9, 0, (1, 1)), (9, 3, (3, 1)), (2, 9, (1, 1)), (9, 4, (1, 0))])
 def test_blocks_are_requested_by_need(room: int, most: int, shares: tuple[int, int]) -> None:
     """First those of the source that will run out first, up to the limit, and none of a source without a share."""
-    pool, sources = Idle(room), [SimpleNamespace(chunk_lines=4), SimpleNamespace(chunk_lines=2)]
+    pool = Idle(room)
+    sources = [SimpleNamespace(chunk_lines=lines, n_bytes=1 << 20, n_lines=1) for lines in (4, 2)]
     queues = [iter([Address(BlockRange(0, 8 * k, 8), 0) for k in range(6)]) for _ in sources]
     blocks = Prefetcher(sources, queues, [pool, pool], most=most)  # type: ignore[arg-type]
     blocks.expect([share / sum(shares) for share in shares])

@@ -56,6 +56,7 @@ class Engine:
         self._mixture = Mixture(self._weights())
         self._form: Form = "lines"  # the content of blocks computed from now on
         self._blocks: Prefetcher | None = None  # None until a block is needed
+        self._compiled = True  # False once a source has been seen to run Python code
         self._pid = os.getpid()  # the process that started the workers
         self._n_recalled, self._run = recall, 0  # a new run makes earlier iterators stale
         self._lock = threading.RLock()  # for threads that read the stream
@@ -155,8 +156,9 @@ class Engine:
             for source in self.sources if self._first == 0 else ():  # shards that could not be read
                 self._tally.charge(n_read=0, faults=source.faults)
                 self._settled = FaultCounts(0, Counter(map(kind_of, source.faults))).added_to(self._settled)
+        most = min(most or WINDOW, WINDOW if self._compiled else _FEW)  # Python code computes small blocks
         while not self._over:
-            if len(self._turns) < (_FEW if most is None else min(most, _FEW)):
+            if len(self._turns) < min(most, _FEW):
                 self._turns = self._mixture.peek(WINDOW)
                 self._expect()
             if not len(self._turns):  # no source has a weight any more
@@ -273,12 +275,13 @@ class Engine:
             for source, buffer in zip(self.sources, self._buffers, strict=True)
         ]
         compiled = [source.is_compiled for source in self.sources]
+        self._compiled = all(compiled)
         n_workers = self.n_workers or int(self.time_limit is not None and not all(compiled))
         pools = dict[bool, Pool]()  # keys: are all transforms compiled? Python code would block threads
         compute = partial(computed, sources=self.sources, policy=self.policy, form=self._form)
         if not n_workers:
             pools = dict.fromkeys((True, False), ThisThread(compute))
-        elif not all(compiled):
+        elif not self._compiled:
             pools[False] = Processes(
                 self.sources, self.policy, n=n_workers, start_method=self.start_method, time_limit=self.time_limit,
                 form=self._form,

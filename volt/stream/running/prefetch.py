@@ -30,6 +30,7 @@ from volt.stream.running.block_computation import Address, ComputedBlock, Form, 
 
 PATIENCE = 0.1  # maximum seconds per wait, because signals do not interrupt waits in some libraries
 _GRACE = 2.0  # seconds for threads to finish their blocks
+_FULL, _LEAST = 1 << 20, 1 / 8  # bytes of a block that counts as one requested block; what smaller ones count as
 Job = tuple[int, Address]  # the number of a source, and the address of one of its blocks
 Done = tuple[int, Address, ComputedBlock]
 Compute = Callable[[Job], Done]
@@ -46,7 +47,10 @@ class Pool(Protocol):
         """True if a worker will soon be idle."""
 
     def request(self, job: Job) -> None:
-        """Request a block. Raises StreamError if no worker is left."""
+        """Request a block."""
+
+    def flush(self) -> None:
+        """Send the requests to the workers. Raises StreamError if a worker has ended."""
 
     def receive(self, timeout: float) -> Sequence[Done]:
         """Return computed blocks, waiting up to `timeout` seconds. Raises StreamError if a worker has failed."""
@@ -61,9 +65,14 @@ class _Queue:
     addresses: Iterator[Address]
     pool: Pool
     chunk_lines: int
+    line_bytes: float
     requested: deque[Address] = field(default_factory=deque)
     ready: dict[Address, ComputedBlock] = field(default_factory=dict)
     share: float = 1.0
+
+    def cost(self, address: Address) -> float:
+        n_lines = address.part.n_lines if address.part.is_begun else self.chunk_lines
+        return min(1.0, max(_LEAST, n_lines * self.line_bytes / _FULL))
 
     def samples(self, addresses: Sequence[Address]) -> float:
         """Return after how many lines of the stream the blocks at these addresses are used up."""
@@ -76,17 +85,20 @@ class Prefetcher:
 
     queues: the addresses of each source's blocks
     pools: the pool of each source
-    most: the maximum number of blocks requested ahead, in addition to one for each source
+    most: the maximum number of blocks requested ahead, in addition to one for each source; up to eight small blocks
+        count as one
     """
 
     def __init__(
         self, sources: Sequence[OpenSource], queues: Sequence[Iterator[Address]], pools: Sequence[Pool], *, most: int
     ) -> None:
         parts = zip(queues, pools, sources, strict=True)
-        self._queues = [_Queue(queue, pool, source.chunk_lines) for queue, pool, source in parts]
+        self._queues = [
+            _Queue(queue, pool, source.chunk_lines, source.n_bytes / source.n_lines) for queue, pool, source in parts
+        ]
         self._pools = list(dict.fromkeys(pools))
         self._needs = dict[Pool, list[tuple[float, int]]]()  # heaps of (lines until a source's blocks run out, source)
-        self._n_requested, self._most, self._closed = 0, most + len(self._queues), False
+        self._n_requested, self._most, self._closed = 0.0, most + len(self._queues), False
         self._shares = list[float]()
 
     def is_ready(self, source: int) -> bool:
@@ -117,25 +129,28 @@ class Prefetcher:
             self._receive(PATIENCE, queue.pool)
         address = queue.requested.popleft()
         block = queue.ready.pop(address)
-        self._n_requested -= 1
+        self._n_requested -= queue.cost(address)
         self._fill()
         return address, block
 
     def _fill(self) -> None:
-        while self._n_requested < self._most:
+        is_low = self._n_requested <= self._most - 1  # small blocks are requested eight or more at a time
+        while is_low and self._n_requested < self._most:
             heaps = [heap for pool, heap in self._needs.items() if heap and pool.has_room]
             if not heaps:
-                return
+                break
             need, source = heapq.heappop(min(heaps))
             if (address := self._request(source)) is not None:
                 queue = self._queues[source]
                 heapq.heappush(self._needs[queue.pool], (need + queue.samples([address]), source))
+        for pool in self._pools:
+            pool.flush()
 
     def _request(self, source: int) -> Address | None:
         queue = self._queues[source]
         if (address := next(queue.addresses, None)) is not None:
             queue.requested.append(address)
-            self._n_requested += 1
+            self._n_requested += queue.cost(address)
             queue.pool.request((source, address))
         return address
 
@@ -163,6 +178,8 @@ class ThisThread:
     def __init__(self, compute: Compute) -> None:
         self._compute, self._jobs = compute, deque[Job]()
         self.request = self._jobs.append
+
+    def flush(self) -> None: ...
 
     def receive(self, timeout: float) -> Sequence[Done]:
         if not timeout:
@@ -192,6 +209,8 @@ class Threads:
     def request(self, job: Job) -> None:
         self._n_requested += 1
         self._jobs.put(job)
+
+    def flush(self) -> None: ...
 
     def receive(self, timeout: float) -> Sequence[Done]:
         result = list[Done]()

@@ -33,7 +33,9 @@ from volt.stream.running.block_computation import Form, compute_block, shown_par
 from volt.stream.running.prefetch import Done, Job
 
 StartMethod = Literal["spawn", "fork"]
-_OUTSTANDING = 4  # blocks requested from a worker: one in progress, the others queued
+_OUTSTANDING = 32  # blocks requested from a worker: one in progress, the others queued
+_COLLECT, _GAP = 0.05, 0.01  # seconds in which a reader that waits for a block also receives others; between two
+_LARGE = 1 << 18  # bytes of an array that is sent without copying it into a message
 _GRACE = 2.0  # seconds to wait for a dead or killed worker to exit
 _LOOK = 0.5  # seconds between a worker's checks that the stream's process is alive
 _STARTING, _READING = -2, -1  # values of `step` while no transform runs
@@ -46,6 +48,7 @@ class _Worker:
     link: Connection
     step: Any  # the position of the running transform, in shared memory
     requested: deque[Job] = field(default_factory=deque)
+    unsent: list[Job] = field(default_factory=list)
     since: float = 0.0
 
 
@@ -83,14 +86,24 @@ class Processes:
         if not worker.requested:
             worker.since = time.monotonic()
         worker.requested.append(job)
-        try:
-            worker.link.send(job)
-        except OSError:
-            self._raise_death(worker)
+        worker.unsent.append(job)
+
+    def flush(self) -> None:
+        for worker in self._workers:
+            if worker.unsent:
+                try:
+                    worker.link.send(worker.unsent)
+                except OSError:
+                    self._raise_death(worker)
+                worker.unsent.clear()
 
     def receive(self, timeout: float) -> Sequence[Done]:
-        ready = wait([worker.link for worker in self._workers], timeout)
-        result = [self._taken(worker) for worker in self._workers if worker.link in ready]
+        result, late = list[Done](), time.monotonic() + _COLLECT if timeout else 0.0
+        links = [worker.link for worker in self._workers]
+        while ready := wait(links, timeout):
+            result += [self._taken(worker) for worker in self._workers if worker.link in ready]
+            is_late = time.monotonic() > late or not any(worker.requested for worker in self._workers)
+            timeout = 0.0 if is_late else _GAP
         for worker in self._workers:
             if worker.step.value == _STARTING:
                 worker.since = time.monotonic()
@@ -173,17 +186,27 @@ def _work(link: Connection, task: bytes, step: Any) -> None:
     gc.freeze()  # these objects are never freed: hide them from the garbage collector
 
     note = partial(setattr, step, "value")  # the position of the transform that runs
+    jobs = deque[Job]()
     while True:
-        source, address = link.recv()
+        if not jobs:
+            jobs.extend(link.recv())
+        source, address = jobs.popleft()
         note(_STARTING)
         with contextlib.suppress(VoltError):  # computing the block raises the error again
             sources[source].is_compiled  # noqa: B018 (opens the transforms, before the time limit applies)
         note(_READING)
         block = compute_block(sources[source], address, policy, note, form=form)
-        block, buffers = replace(block, batch=block.batch and block.batch.compact()), list[pickle.PickleBuffer]()
-        link.send((pickle.dumps(block, protocol=5, buffer_callback=buffers.append), len(buffers)))
-        for buffer in buffers:
+        block, large = replace(block, batch=block.batch and block.batch.compact()), list[pickle.PickleBuffer]()
+        data = pickle.dumps(block, protocol=5, buffer_callback=partial(_is_small, large))
+        link.send((data, len(large)))
+        for buffer in large:
             link.send_bytes(buffer)
+
+
+def _is_small(large: list[pickle.PickleBuffer], buffer: pickle.PickleBuffer) -> bool:
+    if is_large := buffer.raw().nbytes > _LARGE:
+        large.append(buffer)
+    return not is_large
 
 
 def _die_with(parent: int) -> None:

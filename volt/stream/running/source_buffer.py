@@ -29,9 +29,17 @@ class BlockSlice(NamedTuple):
     first: int
     end: int
 
+    @property
+    def _start(self) -> int:
+        return int(self.block.ends[self.first - 1]) if self.first else 0
+
+    @property
+    def data(self) -> NDArray[np.uint8]:
+        return self.block.data[self._start : int(self.block.ends[self.end - 1])]
+
     def spans(self) -> tuple[Longs, Longs]:
         ends = self.block.ends[self.first : self.end]
-        starts = np.concatenate(([self.block.ends[self.first - 1] if self.first else 0], ends[:-1]))
+        starts = np.concatenate(([self._start], ends[:-1]))
         return starts, ends - starts
 
 
@@ -109,14 +117,14 @@ def by_source(turns: Longs, n_sources: int) -> Longs:
     return np.argsort(turns.astype(np.min_scalar_type(n_sources)), kind="stable")
 
 
-def mixed(buffers: Sequence[SourceBuffer], turns: Longs) -> NDArray[np.uint8]:
-    """Return the next lines of the buffers in the order of these turns, as bytes."""
-    stretches = [stretch for _, stretch in next_stretches(buffers, turns)]
-    spans = [stretch.spans() for stretch in stretches]
-    if len(stretches) == 1:
-        [(starts, own)] = spans
-        return stretches[0].block.data[int(starts[0]) : int(starts[-1] + own[-1])]
+def mixed(buffers: Sequence[SourceBuffer], turns: Longs) -> bytes:
+    """Return the next lines of the buffers in the order of these turns."""
+    sources, stretches = zip(*next_stretches(buffers, turns), strict=True)
+    if sources[0] == sources[-1]:
+        return b"".join([stretch.data for stretch in stretches])
     from volt.kernels.columns import scatter
+
+    spans = [stretch.spans() for stretch in stretches]
 
     order = by_source(turns, len(buffers))
     sizes: NDArray[Any] = np.empty(len(turns), np.int64)
@@ -126,4 +134,4 @@ def mixed(buffers: Sequence[SourceBuffer], turns: Longs) -> NDArray[np.uint8]:
     for stretch, (starts, own) in zip(stretches, spans, strict=True):
         scatter(stretch.block.data, starts, own, places[low : low + len(own)], out)
         low += len(own)
-    return out
+    return out.tobytes()

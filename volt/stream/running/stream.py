@@ -167,7 +167,7 @@ class Stream(Engine):
                 if (size := self._next(None, "lines")) is None:
                     return
                 run, data = self._run, mixed(self._buffers, self._turns[:size])
-            lines = data.tobytes().decode().split("\n")
+            lines = data.decode().split("\n")
             for start in range(0, size, _WATCH):
                 for line in lines[start : min(start + _WATCH, size)]:
                     with self._lock:
@@ -183,7 +183,7 @@ class Stream(Engine):
 
         limit: the maximum number of lines; lines count as delivered when their block is yielded
         """
-        return self._taken("lines", limit, lambda turns: mixed(self._buffers, turns).tobytes())
+        return self._taken("lines", limit, lambda turns: mixed(self._buffers, turns))
 
     def batches(self, *, limit: int | None = None) -> Iterator[StreamBatch]:
         """Yield batches of many lines, as columns with the lines' origins. Batch sizes depend on where reading began.
