@@ -4,7 +4,7 @@
     VENV/bin/python experiments/bench/steps.py --sides "volt, text" "fairseq, ids"
 
 VENV holds torch and, for one peer, datasets and transformers; sides whose packages are missing are left out. VOLT_DATA
-names the folder of Multi30k. steps_peers.py describes the peers.
+names the folder of Multi30k. steps_peers.py and steps_shards.py describe the peers.
 
 All sides read the same shuffled training pairs with one BPE vocabulary of both languages, exported to each library's
 format. Tokens are those of source and target with EOS, without padding. Batches have at most --max-tokens places in
@@ -30,7 +30,17 @@ from typing import Any, NamedTuple
 
 from measure import Job, parser, publish, run_rounds, say
 
-PACKAGES = ("volt-vocab", "numpy", "torch", "datasets", "tokenizers", "transformers")
+PACKAGES = (
+    "volt-vocab",
+    "numpy",
+    "torch",
+    "datasets",
+    "tokenizers",
+    "transformers",
+    "grain",
+    "litdata",
+    "mosaicml-streaming",
+)
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
 EOS, PAD = 2, 3  # as VOLT numbers them
 N_SHARDS = 4
@@ -94,8 +104,8 @@ def make_data(folder: Path, *, languages: Sequence[str], size: int, max_tokens: 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One loader. make, count: functions of steps_peers or of this module;  needs: packages beside torch;  workers: of
-    its runs."""
+    """One loader. make, count: functions of this or the peers' modules;  needs: packages beside torch;  workers: of its
+    runs."""
 
     make: str
     count: str
@@ -108,6 +118,14 @@ SIDES = {
     "volt, ids": Side("volt_ids", "count_fairseq", workers=(0, 1, 2)),
     "fairseq, ids": Side("fairseq", "count_fairseq"),
     "numpy, ids": Side("numpy", "count_gathered", workers=(0,)),
+    "grain, ids": Side("grain", "count_gathered", ("grain", "array_record"), workers=(0, 1)),
+    "litdata, ids": Side("litdata", "count_gathered", ("litdata",), workers=(0, 1)),
+    "mosaicml, ids": Side("mosaicml", "count_gathered", ("streaming",), workers=(0, 1)),
+    "volt, packed": Side("volt_packed", "count_volt_packed", workers=(0,)),
+    "numpy, packed": Side("numpy_packed", "count_packed", workers=(0,)),
+    "grain, packed": Side("grain_packed", "count_packed", ("grain", "array_record"), workers=(0,)),
+    "litdata, packed": Side("litdata_packed", "count_packed", ("litdata",), workers=(0,)),
+    "mosaicml, packed": Side("mosaicml_packed", "count_packed", ("streaming",), workers=(0,)),
     "tokenizers, text": Side("tokenizers", "count_gathered", ("tokenizers",), workers=(0,)),
     "datasets, mapped": Side("mapped", "count_gathered", ("datasets", "tokenizers"), workers=(0, 1, 2)),
     "datasets, text": Side("datasets", "count_datasets", ("datasets", "tokenizers", "transformers")),
@@ -120,30 +138,38 @@ def volt_text(data: Data, n_workers: int) -> Iterator[Any]:
 
 
 def volt_ids(data: Data, n_workers: int) -> Iterator[Any]:
-    paths = [str(data.folder / f"ids.{side}.bin") for side in ("src", "tgt")]
-    return volt_steps(data, n_workers, paths, names=("src", "tgt"), eos=False)
+    return volt_ids_steps(data, n_workers, ("src", "tgt"))
+
+
+def volt_ids_steps(data: Data, n_workers: int, sides: tuple[str, ...], rule: Any = None) -> Iterator[Any]:
+    paths, names = [str(data.folder / f"ids.{side}.bin") for side in sides], sides if len(sides) > 1 else ()
+    return volt_steps(data, n_workers, paths, names=names, sides=sides, rule=rule, eos=False)
 
 
 def volt_steps(
-    data: Data, n_workers: int, paths: list[str], *, names: tuple[str, ...] = (), **form: Any
-) -> Iterator[Any]:
+    data: Data, n_workers: int, paths: list[str], *, names: tuple[str, ...] = (),
+    sides: tuple[str, ...] = ("src", "tgt"), rule: Any = None, **form: Any,
+) -> Iterator[Any]:  # fmt: skip
     from volt.batches import ByTokens, SampleFormat, Steps, to_torch
     from volt.stream import Source, Stream
 
     source = Source("pairs", tuple(paths), names=names)
     stream = Stream([source], seed=1, n_workers=n_workers, cache=data.folder / "cache")
-    samples = SampleFormat(dict.fromkeys(("src", "tgt"), str(data.folder / "joint.volt")), **form)
-    return map(to_torch, Steps(stream, samples, ByTokens(max_tokens=data.max_tokens), window=WINDOW, ahead=True))
+    samples = SampleFormat(dict.fromkeys(sides, str(data.folder / "joint.volt")), **form)
+    rule = rule or ByTokens(max_tokens=data.max_tokens)
+    return map(to_torch, Steps(stream, samples, rule, window=WINDOW, ahead=True))
 
 
 def measure_side(name: str, folder: Path, n_workers: int, seconds: float) -> dict[str, float]:
     """Read whole epochs from the first batch on, in this process; return the figures of a million tokens."""
     import steps_peers
+    import steps_shards
     from stream import cpu_seconds
 
-    start = time.perf_counter()
     data, side = Data(folder, **json.loads((folder / FACTS).read_text())), SIDES[name]
-    functions = globals() | vars(steps_peers)
+    steps_shards.write_shards(data, name)
+    start = time.perf_counter()
+    functions = globals() | vars(steps_peers) | vars(steps_shards)
     count: Callable[[Any], Counted] = functions[side.count]
     batches = functions[side.make](data, n_workers)
     next(batches)

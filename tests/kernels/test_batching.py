@@ -21,7 +21,7 @@ def test_sources_take_turns_by_the_earliest_deadline() -> None:
     """A sample is due before its source is owed a whole more; of equally urgent sources the first goes first."""
     rng = Random(1)
     for _ in range(60):
-        n, whole, lengths = rng.randint(1, 4), 12, [rng.randint(0, 5) for _ in range(rng.randint(1, 4))]
+        n, whole, lengths = rng.randint(1, 9), 12, [rng.randint(0, 5) for _ in range(rng.randint(1, 4))]
         lengths[-1] += not sum(lengths)
         rows = [sorted([0, *rng.choices(range(13), k=n - 1), whole]) for _ in lengths]
         units = longs([rng.sample(list(np.diff(row)), n) for row in rows])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from volt.kernels.arrays import ByteArray, FlagArray, IdArray, IntArray, LongArray, LongTable, TextArray
-from volt.kernels.jit import borrowing, compiled, loop, releasing
+from volt.kernels.jit import borrowing, inlined, loop, releasing
 from volt.kernels.word_types import Types, read_word, type_slot
 
 NEVER = 1 << 62
@@ -24,28 +24,44 @@ def apportion(lags: LongArray, units: LongTable, lengths: LongArray, turns: Long
     units: (n_stretches, n_sources), each source's share of a sample
     lengths: (n_stretches,), the number of samples in each stretch
     """
-    deadlines = np.full(len(lags), -1)
-    stretch, left = 0, lengths[0]
+    n, stretch, left = len(lags), 0, lengths[0]
+    firsts, deadlines, since = np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(n, np.int64)
+    for source in range(n):
+        set_times(lags[source], units, lengths, source, stretch, left + 1, -1, whole, firsts, deadlines)
     for sample in range(len(turns)):
         while left == 0:
+            for source in range(n):
+                lags[source] += units[stretch, source] * (sample - since[source])
+                since[source] = sample
             stretch += 1
             left = lengths[stretch]
-        chosen = -1
-        for source in range(len(lags)):
-            lags[source] += units[stretch, source]
-            if lags[source] > 0:
-                if deadlines[source] < 0:
-                    wait = samples_until(whole - lags[source], units, lengths, source, stretch, left)
-                    deadlines[source] = min(sample + wait, NEVER)  # so that sources without a deadline stay equal
-                if chosen < 0 or deadlines[source] < deadlines[chosen]:
-                    chosen = source
+        earliest, chosen = NEVER + 1, 0
+        for source in range(n):  # compiled to vector instructions, which a search for the source itself prevents
+            earliest = min(earliest, deadlines[source] if firsts[source] <= sample else NEVER + 1)
+        while firsts[chosen] > sample or deadlines[chosen] != earliest:
+            chosen += 1
         turns[sample] = chosen
-        lags[chosen] -= whole
-        deadlines[chosen] = -1
+        lags[chosen] += units[stretch, chosen] * (sample + 1 - since[chosen]) - whole
+        since[chosen] = sample + 1
+        set_times(lags[chosen], units, lengths, chosen, stretch, left, sample, whole, firsts, deadlines)
         left -= 1
+    for source in range(n):
+        lags[source] += units[stretch, source] * (len(turns) - since[source])
 
 
-@compiled
+@inlined
+def set_times(
+    lag: int, units: LongTable, lengths: LongArray, source: int, stretch: int, left: int, sample: int, whole: int,
+    firsts: LongArray, deadlines: LongArray,
+) -> None:  # fmt: skip
+    """Set the first sample after `sample` at which a source may come, and its deadline."""
+    first = max(sample + 1, sample + samples_until(1 - lag, units, lengths, source, stretch, left))
+    wait = samples_until(whole - lag, units, lengths, source, stretch, left)
+    firsts[source] = first
+    deadlines[source] = max(first, min(sample + wait, NEVER)) if wait < NEVER else NEVER
+
+
+@borrowing
 def samples_until(need: int, units: LongArray, lengths: LongArray, source: int, stretch: int, left: int) -> int:
     samples, left = 0, left - 1
     while need > 0:

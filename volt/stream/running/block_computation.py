@@ -31,7 +31,7 @@ from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import LineFault, Transform, joins_lines
 from volt.stream.transforms.user_file import traceback_of
 
-SMALL = 1 << 16  # maximum bytes of a source whose transformed lines are cached between epochs
+SMALL = 1 << 18  # maximum bytes of a source whose transformed lines are cached between epochs
 FIRST = 1 << 4  # lines of the first chunk; each later chunk has twice as many, up to the maximum
 
 
