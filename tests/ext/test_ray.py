@@ -122,6 +122,37 @@ def test_many_small_files_are_counted_by_few_tasks(
         count_words(str(tmp_path), map=RayMap())
 
 
+def test_a_packed_file_is_counted_by_several_tasks(
+    cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With equal counts and errors if counting takes long; otherwise by one task, which has threads."""
+    tasks, finished, path = list[int](), volt_ray.finished, tmp_path / "a.gz"
+    lines = "".join(f"FÜR low {number}\n" for number in range(20_000)).encode()
+    path.write_bytes(gzip.compress(lines))
+
+    def counted(function: Callable[[Any], object], items: Any, **options: Any) -> Iterator[Any]:
+        listed = list(items)
+        tasks.append(sum(map(len, listed)))
+        return finished(function, listed, **options)
+
+    monkeypatch.setattr(volt_ray, "finished", counted)
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 8.0})
+    heard, options = list[tuple[str, int, int | None]](), {"normalizer": "nfkc+lowercase"}
+    note: Any = lambda *one: heard.append(one)  # noqa: E731
+    here = count_words(path, **options)  # type: ignore[arg-type]
+    assert count_words(path, map=IN_RANGES, progress=note, **options) == here  # type: ignore[arg-type]
+    assert heard[-1] == (str(path), path.stat().st_size, path.stat().st_size)
+    assert count_words(path, map=IN_RANGES) == count_words(path)
+    assert tasks == [4, 1]
+    path.write_bytes(gzip.compress(lines + b"\xff\n" + lines))
+    for damaged in (path.read_bytes(), path.read_bytes()[:-9]):
+        path.write_bytes(damaged)
+        with pytest.raises(CorpusError) as there:
+            count_words(path, map=IN_RANGES, **options)  # type: ignore[arg-type]
+        with pytest.raises(CorpusError, match=re.escape(str(there.value))):
+            count_words(path, **options)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("most", [1, 64, 999, 10**9])
 def test_groups_are_consecutive_and_of_about_one_size(most: int) -> None:
     """Each shard once and in order; none but the first of a group takes it above the size."""
