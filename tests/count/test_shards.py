@@ -84,7 +84,7 @@ PACKED = st.sampled_from([gzip.compress, bz2.compress, lzma.compress, zstandard.
     most=st.sampled_from([5, 60, None]),
 )  # fmt: skip
 @example(MARK + b"a\nb\xff\na", gzip.compress, 0, 3, 0.2, "strict", 2, None)
-@example(b"a\n" * 9, gzip.compress, 9, 9, 0.4, "strict", 2, None)
+@example(b"a\n\xff\n" + b"a\n" * 9, gzip.compress, 9, 9, 0.4, "strict", 2, None)
 def test_the_ranges_of_a_packed_file_count_as_the_file_does(
     path: Path, data: bytes, pack: Any, lost: int, n: int, ratio: float, errors: Any, block_size: int, most: int | None
 ) -> None:
