@@ -64,22 +64,22 @@ def test_groups_are_consecutive_and_of_about_one_size(most: int) -> None:
     """Each shard once and in order; none but the first of a group takes it above the size."""
     draw = random.Random(most)
     sizes = {f"{number}": draw.choice([0, 1, 40, 100, 5_000, None]) for number in range(300)}
-    groups = list(grouped([*sizes], sizes, size=most))
+    groups = list(grouped([*sizes], sizes, most=most))
     assert [shard for group in groups for shard, _ in group] == [*sizes]
     assert all(group for group in groups)
     for group in groups:
         assert sum(most if sizes[str(shard)] is None else size for shard, size in group[1:]) <= most
     unknown = {"a": None, "b": None, "c": None}
-    assert len(list(grouped([*unknown], unknown, size=most))) == 3
+    assert len(list(grouped([*unknown], unknown, most=most))) == 3
 
 
 def test_a_new_or_longer_file_changes_few_groups() -> None:
     """Of 20,000 small files; groups have half the size at least, on average."""
     sizes: dict[str, int | None] = {f"{number:05}": 10 + number % 7 for number in range(20_000)}
-    before = {tuple(shard for shard, _ in group) for group in grouped([*sizes], sizes, size=1_000)}
+    before = {tuple(shard for shard, _ in group) for group in grouped([*sizes], sizes, most=1_000)}
     assert 20_000 * 13 / 1_000 < len(before) < 4 * 20_000 * 13 / 1_000
     for changed in (sizes | {"10000": 500}, dict(sorted((sizes | {"10000a": 500}).items()))):
-        after = {tuple(shard for shard, _ in group) for group in grouped([*changed], changed, size=1_000)}
+        after = {tuple(shard for shard, _ in group) for group in grouped([*changed], changed, most=1_000)}
         assert 1 <= len(after - before) <= 20
 
 

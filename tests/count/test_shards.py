@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import pickle
 from collections.abc import Callable, Iterator
 from functools import reduce
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from multiprocessing import get_context
 from operator import add
 from pathlib import Path
@@ -15,13 +17,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from volt.count import counting
 from volt.count.corpus import count_words, in_ranges, shards_of
 from volt.errors import ArgumentError, ConfigError, VoltError
-from volt.files.ranges import FileRange, can_span, ranges_of, read_range
+from volt.files.blocks import read_blocks
+from volt.files.ranges import FileRange, can_span, packed_ranges, ranges_of, read_range
 
 MARK = b"\xef\xbb\xbf"
 TRICKY = st.sampled_from([b"a", b"b", b" ", b"\n", b"\r\n", b"\r", b"\n\n", b"\t", "ß".encode(), "🙂".encode(), MARK])
@@ -71,6 +75,45 @@ def test_the_ranges_of_a_file_count_as_the_file_does(path: Path, data: bytes, cu
         return map(function, at(path, cuts) or paths)
 
     assert outcome(path, map=cut, errors=errors) == outcome(path, errors=errors)
+
+
+PACKED = st.sampled_from([gzip.compress, bz2.compress, lzma.compress, zstandard.compress])
+
+
+@given(
+    data=damaged, pack=PACKED, lost=st.sampled_from([0, 0, 1, 9]), n=st.integers(1, 9), ratio=st.floats(0.01, 20),
+    errors=st.sampled_from(["strict", "replace", "skip"]), block_size=st.integers(1, 50),
+    most=st.sampled_from([5, 60, None]),
+)  # fmt: skip
+@example(MARK + b"a\nb\xff\na", gzip.compress, 0, 3, 0.2, "strict", 2, None)
+@example(b"a\n\xff\n" + b"a\n" * 9, gzip.compress, 9, 9, 0.4, "strict", 2, None)
+def test_the_ranges_of_a_packed_file_count_as_the_file_does(
+    path: Path, data: bytes, pack: Any, lost: int, n: int, ratio: float, errors: Any, block_size: int, most: int | None
+) -> None:
+    """Counts and the first error are the same wherever the text is cut, also if the file is truncated."""
+    whole = pack(data[: len(data) // 2]) + pack(data[len(data) // 2 :])
+    path.write_bytes(whole[: len(whole) - lost])
+    size = path.stat().st_size
+    parts = [FileRange(str(path), size * i // n, size * (i + 1) // n, size, ratio=ratio) for i in range(n)]
+    options: dict[str, Any] = {"errors": errors, "block_size": block_size, "max_line": most}
+    assert outcome(path, map=lambda function, _: map(function, parts), **options) == outcome(path, **options)
+    if not lost and errors == "replace" and most is None:
+        blocks = [block for part in parts for block in read_range(part, errors=errors, block_size=block_size)]
+        whole_lines = read_blocks(str(path), errors=errors)
+        assert b"".join(block.data for block in blocks) == b"".join(block.data for block in whole_lines)
+        starts = [*accumulate((block.n_lines for block in blocks), initial=1)]
+        assert [block.first_line for block in blocks] == starts[:-1]
+
+
+def test_a_packed_file_is_divided_into_similar_shares(tmp_path: Path) -> None:
+    """Of its text; no other file is divided so."""
+    plain, packed = tmp_path / "a.txt", tmp_path / "a.gz"
+    plain.write_text("".join(f"{number} für low\n" for number in range(500_000)))
+    packed.write_bytes(gzip.compress(plain.read_bytes(), 1))
+    shares = [sum(len(block.data) for block in read_range(part)) for part in packed_ranges(str(packed), 3)]
+    assert sum(shares) == plain.stat().st_size
+    assert min(shares) > sum(shares) / 5
+    assert packed_ranges(str(plain), 3) == packed_ranges("-", 3) == packed_ranges(str(tmp_path / "none"), 3) == []
 
 
 @given(data=texts, cuts=st.lists(st.integers(0, 200), max_size=8), block_size=st.integers(1, 50))

@@ -138,6 +138,37 @@ def test_workers_keep_counts(cluster: None, corpus: list[str], tmp_path: Path, m
         count_words(corpus, map=IN_RANGES, keep=corpus[0])
 
 
+def test_a_packed_file_is_counted_by_several_tasks(
+    cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With equal counts and errors if counting takes long; otherwise by one task, which has threads."""
+    tasks, finished, path = list[int](), volt_ray.finished, tmp_path / "a.gz"
+    lines = "".join(f"FÜR low {number}\n" for number in range(20_000)).encode()
+    path.write_bytes(gzip.compress(lines))
+
+    def counted(function: Callable[[Any], object], items: Any, **options: Any) -> Iterator[Any]:
+        listed = list(items)
+        tasks.append(sum(map(len, listed)))
+        return finished(function, listed, **options)
+
+    monkeypatch.setattr(volt_ray, "finished", counted)
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 8.0})
+    heard, options = list[tuple[str, int, int | None]](), {"normalizer": "nfkc+lowercase"}
+    note: Any = lambda *one: heard.append(one)  # noqa: E731
+    here = count_words(path, **options)  # type: ignore[arg-type]
+    assert count_words(path, map=IN_RANGES, progress=note, **options) == here  # type: ignore[arg-type]
+    assert heard[-1] == (str(path), path.stat().st_size, path.stat().st_size)
+    assert count_words(path, map=IN_RANGES) == count_words(path)
+    assert tasks == [4, 1]
+    path.write_bytes(gzip.compress(lines + b"\xff\n" + lines))
+    for damaged in (path.read_bytes(), path.read_bytes()[:-9]):
+        path.write_bytes(damaged)
+        with pytest.raises(CorpusError) as there:
+            count_words(path, map=IN_RANGES, **options)  # type: ignore[arg-type]
+        with pytest.raises(CorpusError, match=re.escape(str(there.value))):
+            count_words(path, **options)  # type: ignore[arg-type]
+
+
 def test_a_url_is_counted_in_ranges(cluster: None, corpus: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """By several workers, from a server that refuses some of their requests; a packed file is counted whole."""
     pytest.importorskip("aiohttp", reason="aiohttp is not installed")

@@ -170,7 +170,7 @@ def in_ranges(map: ShardMap, *, size: int = RANGE_SIZE) -> Map:
 
 
 def _in_groups(function: Callable[[Any], WordCounts], paths: Iterable[str]) -> Iterator[WordCounts]:
-    groups = grouped(paths, sizes_of(paths)[0], size=RANGE_SIZE)
+    groups = grouped(shards_of(paths, size=RANGE_SIZE), sizes_of(paths)[0], most=RANGE_SIZE)
     return builtins.map(function, (tuple(shard for shard, _ in group) for group in groups))
 
 
@@ -182,15 +182,14 @@ def sizes_of(paths: Iterable[str]) -> tuple[dict[str, int | None], int | None]:
 
 
 def grouped(
-    paths: Iterable[str], sizes: Mapping[str, int | None], *, size: int, most: int | None = None
+    shards: Iterable[Shard], sizes: Mapping[str, int | None], *, most: int
 ) -> Iterator[list[tuple[Shard, int]]]:
     """Yield consecutive shards with their numbers of bytes, at most `most` bytes at a time unless one has more.
 
-    size: the number of bytes of a range; also, by default, `most`
     A digest of a file's path decides whether a group starts there. So a new or changed file changes few other groups.
     """
-    group, n, most = list[tuple[Shard, int]](), 0, most or size
-    for shard in shards_of(paths, size=size):
+    group, n = list[tuple[Shard, int]](), 0
+    for shard in shards:
         n_bytes = sizes[shard] if isinstance(shard, str) else len(shard)
         name = bare(path_of(shard)) if url_of(path_of(shard)) else os.path.abspath(path_of(shard))
         draw = int.from_bytes(blake2b(os.fsencode(name), digest_size=4).digest()) / 2**32

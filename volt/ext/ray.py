@@ -17,11 +17,12 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 from itertools import chain, islice
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from volt import arguments
-from volt.count.corpus import grouped, sizes_of
+from volt.count.corpus import grouped, shards_of, sizes_of
 from volt.count.counting import ShardCounter
 from volt.count.kept_counts import Shard, path_of
 from volt.count.word_counts import WordCounts, summed
@@ -31,7 +32,7 @@ from volt.encode.files import EncodeJob, Progress, output_files, write_each
 from volt.errors import ConfigError, OutputError, VoltError, causes, missing, reason, shown_path
 from volt.ext.ray_cluster import connected, first_sentence
 from volt.files.paths import check_files, mark_of, size_of
-from volt.files.ranges import RANGE_SIZE
+from volt.files.ranges import RANGE_SIZE, packed_ranges
 from volt.files.remote import ChangedError, RefusedError
 from volt.files.retries import VARIABLE, ServerError
 from volt.files.temporary import sweep_beside
@@ -206,6 +207,8 @@ def _prepare(jobs: tuple[warmup.Job, ...]) -> None:
 
 _PATIENCE = 5  # seconds for workers to die
 _FAN = 8  # tables that a worker adds up at a time
+_MOST_PARTS = 8  # of a compressed file, which each worker must decompress from the start
+_BUSY = 2  # cores that a task occupies while it decompresses ahead and counts
 
 
 def _added(each: Iterator[WordCounts]) -> WordCounts:
@@ -221,7 +224,9 @@ class RayMap:
         counts = count_words("corpus/*.txt", map=RayMap(address="auto"))
 
     address: a cluster's address, as for `volt.ext.ray_cluster.connected`; None for a cluster of this machine
-    range_size: a large uncompressed file is read in ranges of this many bytes
+    range_size: a large uncompressed file is read in ranges of this many bytes. A compressed file of a quarter of this
+        size or more is divided if it is large beside the other files, and counting it takes much longer than
+        decompressing it, as with a normalizer; each of up to 8 workers then decompresses it up to its own lines
     add_up: whether workers add up their counts, so that only one table is fetched. Set False if `count_words` has the
         argument `memory`
     report: called once at the end with a summary: the numbers of tasks and of their repetitions, and the speed
@@ -248,11 +253,14 @@ class RayMap:
             return counter(tuple(shard for shard, _ in group))
 
         with connected(self.address):
-            share = (total or self.range_size) // (_AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1))))
+            n_cores = max(1, int(ray.cluster_resources().get("CPU", 1)))
+            shards = shards_of(paths, size=self.range_size)
+            if total and not (counter.is_by_units or counter.store):
+                shards = list(chain.from_iterable(self._parts(shard, sizes, n_cores / total) for shard in shards))
+            share = (total or self.range_size) // (_AHEAD * n_cores)
             most = self.range_size if counter.store else max(1, min(self.range_size, share))
-            groups = grouped(paths, sizes, size=self.range_size, most=most)
             start = time.monotonic()
-            for group, counts in finished(count, groups, jobs=jobs, tally=tally):
+            for group, counts in finished(count, grouped(shards, sizes, most=most), jobs=jobs, tally=tally):
                 if self.add_up:
                     sums.add(counts)
                 else:
@@ -263,6 +271,13 @@ class RayMap:
             if self.add_up:
                 yield sums.fetched()
             _summarize(self.report, tally, done, start)
+
+    def _parts(self, shard: Shard, sizes: Mapping[str, int | None], cores_per_byte: float) -> list[Shard]:
+        """Divide a large compressed file if one task would need longer for it than the cluster for its share."""
+        size = sizes[shard] or 0 if isinstance(shard, str) else 0
+        n = min(_MOST_PARTS, ceil(size * cores_per_byte / _BUSY), _MOST_PARTS * size // self.range_size)
+        parts: list[Shard] = [*packed_ranges(str(shard), n)] if n > 1 else []
+        return parts or [shard]
 
 
 @dataclass(frozen=True, slots=True)

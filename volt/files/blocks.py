@@ -18,13 +18,11 @@ from io import BytesIO
 from itertools import chain
 from typing import Any, Literal, Protocol
 
-import numpy as np
-
 from volt.arguments import MAX_LINE, checked_max_line
 from volt.errors import ConfigError, CorpusError, shown_path, unreadable
 from volt.files.decompression import LONGEST_MAGIC, decompress, find_decoder
 from volt.files.small_files import opened
-from volt.files.text_checks import BYTE_ORDER_MARK, first_fault, is_utf8, refuse_long, refusing_binary
+from volt.files.text_checks import BYTE_ORDER_MARK, first_fault, is_utf8, n_line_ends, refuse_long, refusing_binary
 from volt.urls import url_of
 
 Wait = Callable[[int, float | None], bool]  # descriptor, seconds → whether reading returns at once: see `is_ready`
@@ -71,7 +69,7 @@ def pieces_as_they_come(read: Callable[[], bytes], descriptor: int, *, wait: Wai
 Errors = Literal["strict", "replace", "skip"]
 
 BLOCK_SIZE = 32 << 20  # bytes
-_READ_SIZE = 16 << 10  # bytes per read of a compressed file, whose text may be a thousand times longer
+_READ_SIZE = 256 << 10  # bytes per read of a compressed file
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +154,7 @@ def blocks_of(
     for data in _whole_lines(pieces, block_size, most):
         text = data.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else data
         refuse_long(text, most, path=file.path, first_line=first_line)
-        n_lines = _n_line_ends(text) + bool(text and not text.endswith(b"\n"))
+        n_lines = n_line_ends(text) + bool(text and not text.endswith(b"\n"))
         yield Block(file.path, first_line, n_lines, text, file.n_read, awaited=file.awaited)
         first_line += n_lines
 
@@ -168,7 +166,7 @@ def read_raw(path: str, *, block_size: int = BLOCK_SIZE, max_line: int | None = 
         for data in _whole_lines(_text(file, block_size), block_size, most):
             text = data.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else data
             refuse_long(text, most, path=file.path, first_line=first_line)
-            first_line += _n_line_ends(data)
+            first_line += n_line_ends(data)
             yield data
 
 
@@ -273,18 +271,13 @@ def _whole_lines(pieces: Iterable[bytes], block_size: int, most: int | None) -> 
         yield b"".join(whole + rest)
 
 
-def _n_line_ends(data: bytes) -> int:
-    # five times as fast as bytes.count()
-    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == 0x0A))
-
-
 def checked_blocks(block: Block, errors: Errors) -> Iterator[Block]:
     """Yield `checked_block(block)`; if that raises, first yield the valid lines before the bad one."""
     try:
         checked = checked_block(block, errors)
     except CorpusError:
         if data := block.data[: block.data.rfind(b"\n", 0, first_fault(block.data)) + 1]:
-            yield replace(block, data=data, n_lines=_n_line_ends(data))
+            yield replace(block, data=data, n_lines=n_line_ends(data))
         raise
     yield checked
 

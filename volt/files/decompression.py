@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from volt.errors import CorpusError, shown_path
+from volt.files.text_checks import n_line_ends
 
 _MOST = 512 << 20  # bytes of a dictionary (xz) or window (zstd): four times what their highest levels need
 _PIECE = 1 << 20  # bytes of text at a time
@@ -83,7 +84,7 @@ def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> It
                         raise CorpusError(f"{shown_path(path)}: {message}; remove them, or compress the file again")
                     decoder, is_first = start(), False
                 for text in filter(None, _texts(decoder, piece)):
-                    n_lines += text.count(b"\n")
+                    n_lines += n_line_ends(text)
                     yield text
                 piece = decoder.unused_data if decoder.eof else b""
                 decoder = None if decoder.eof else decoder

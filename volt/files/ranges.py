@@ -1,6 +1,7 @@
-"""Divide uncompressed files and URLs between workers into ranges of bytes, and between threads into spans of lines.
+"""Divide files and URLs between workers into ranges, and uncompressed files between threads into spans of lines.
 
-A line belongs to the range in which it starts. To find the line end at which a span stops, few bytes are read.
+A line belongs to the range in which it starts. To find the line end at which a span stops, few bytes are read. A range
+of a compressed file is read from the start of the file, but only its own lines are checked and yielded.
 """
 
 # Files are not memory-mapped, because the process would be killed if a file became shorter.
@@ -12,7 +13,8 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from os import path as os_path
 from typing import TypeVar
 
@@ -20,9 +22,10 @@ from volt import arguments
 from volt.arguments import MAX_LINE, checked_max_line
 from volt.errors import CorpusError, unreadable
 from volt.files import remote
-from volt.files.blocks import BLOCK_SIZE, Block, Errors, blocks_of, checked_blocks, shortened
+from volt.files.blocks import BLOCK_SIZE, Block, Errors, blocks_of, checked_blocks, read_blocks, shortened
 from volt.files.decompression import LONGEST_MAGIC, find_decoder
-from volt.files.text_checks import BYTE_ORDER_MARK, HEAD_SIZE, long_line_error, overlong, refuse_binary
+from volt.files.small_files import is_compressed
+from volt.files.text_checks import BYTE_ORDER_MARK, HEAD_SIZE, long_line_error, n_line_ends, overlong, refuse_binary
 from volt.urls import plain_path, url_of
 
 _SPAN_STEP, _COUNT_STEP = 1 << 12, 1 << 20  # bytes read at a time to find a line end, or to count lines
@@ -163,6 +166,7 @@ def file_spans(file: str | Descriptor, *, size: int, max_line: int | None = MAX_
 
 T = TypeVar("T")
 RANGE_SIZE = 64 << 20  # bytes
+_SAMPLE = 4 << 20  # bytes of text that show how well a file is compressed
 _UNKNOWN = 2  # stands for the number of a line that is not the file's first, if earlier lines are not counted
 
 
@@ -171,6 +175,8 @@ class FileRange:
     """The lines that start at byte `start` or later, before byte `stop`, of a file of `size` bytes.
 
     version: of a URL, as in `RemoteStat`
+    ratio: of a compressed file, about how many bytes of text a byte stands for: the lines start at byte `ratio · start`
+        of the text or later, before byte `ratio · stop` (anywhere, if the range is the file's last)
     """
 
     path: str
@@ -178,6 +184,7 @@ class FileRange:
     stop: int
     size: int
     version: int = 0
+    ratio: float = 0
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -197,6 +204,44 @@ def ranges_of(path: str, *, size: int = RANGE_SIZE) -> list[FileRange]:
     return []
 
 
+def packed_ranges(path: str, n: int) -> list[FileRange]:
+    """Divide a compressed local file into n ranges of about equally much text; [] if it is not such a file.
+
+    >>> import gzip, tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = file.write(gzip.compress(b"low\\nlower\\n")) and file.flush()
+    ...     [[block.data for block in read_range(part)] for part in packed_ranges(file.name, 2)]
+    [[b'low\\nlower\\n'], []]
+    """
+    with suppress(CorpusError, OSError):  # reading it raises the error
+        if url_of(path) is None and is_compressed(path):
+            size = os_path.getsize(plain_path(path))
+            for block in read_blocks(path, block_size=_SAMPLE, checked=False, max_line=None):
+                ratio, cuts = max(1, len(block.data)) / block.n_raw_bytes, [size * i // n for i in range(n + 1)]
+                return [FileRange(path, *cut, size, ratio=ratio) for cut in pairwise(cuts)]
+    return []
+
+
+def _packed_blocks(part: FileRange, *, block_size: int, max_line: int | None) -> Iterator[Block]:
+    start, stop, n_before = int(part.start * part.ratio), int(part.stop * part.ratio), 0
+    for block in read_blocks(part.path, block_size=block_size, checked=False, max_line=max_line):
+        data, is_last = block.data, part.stop == part.size
+        first = _line_start(data, start - n_before)
+        end = len(data) if is_last else _line_start(data, stop - n_before)
+        if first < end:
+            text, first_line = data[first:end], block.first_line + n_line_ends(data[:first])
+            n_lines = n_line_ends(text) + (not text.endswith(b"\n"))
+            yield replace(block, first_line=first_line, n_lines=n_lines, data=text)
+        n_before += len(data)
+        if n_before >= stop and not is_last:
+            return
+
+
+def _line_start(data: bytes, place: int) -> int:
+    """Return where the first line that starts at byte `place` or later starts; the length if there is none."""
+    return 0 if place <= 0 else data.find(b"\n", place - 1) + 1 or len(data)
+
+
 def _can_cut(url: str, version: int) -> bool:
     is_plain = version and find_decoder(remote.read_range(url, 0, LONGEST_MAGIC)) is None
     return bool(is_plain) and remote.has_ranges(url)
@@ -214,6 +259,10 @@ def read_range(
 
     first_line: the number of the range's first line, or a placeholder, as from `numbered`
     """
+    if part.ratio:
+        for block in _packed_blocks(part, block_size=block_size, max_line=max_line):
+            yield from checked_blocks(block, errors)
+        return
     file, longest = _opened(part), (max_line or part.size) + len(BYTE_ORDER_MARK)
     refuse_binary(part.path, file.read_some(0, min(HEAD_SIZE, part.size)))
     pieces = _pieces(file, part, min(part.size, part.stop + longest), block_size)
@@ -227,7 +276,7 @@ def numbered(part: FileRange, read: Callable[[int], T]) -> T:
     try:
         return read(_UNKNOWN)
     except CorpusError:
-        if not part.start:
+        if not part.start or part.ratio:
             raise
     file = _opened(part)
     return read(file.line_at(_first_byte(file, part)))
