@@ -2,10 +2,10 @@
 
     python -m experiments.ray_corpora TEXT [--nodes 2] [--files 20_000] [--packed 500_000_000] [--refused 0.3]
 
-TEXT is repeated, a number after each line, into many files of 5 kB, one .gz file of `packed` bytes of text, and 20 files
-of a web server that refuses a share of the requests. ray.cluster_utils plays the nodes on this machine, one core each, so
-seconds show what a cluster adds to the work, not what it saves. CPU seconds are those of all processes of the cluster,
-without its start. The exit status is 1 if a vocabulary differs.
+TEXT is repeated, a number after each line, into many files of 5 kB, one .gz file of `packed` bytes of text, and 20
+files of a web server that refuses a share of the requests. ray.cluster_utils plays the nodes on this machine, one
+core each, so seconds show what a cluster adds to the work, not what it saves. CPU seconds are those of all processes
+of the cluster, without its start. The exit status is 1 if a vocabulary differs.
 """
 
 from __future__ import annotations
