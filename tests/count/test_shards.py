@@ -273,3 +273,19 @@ def test_progress_of_small_files_is_that_of_all(tmp_path):
     reports = list[tuple[str, int, int | None]]()
     count_words(tmp_path, progress=lambda path, done, size: reports.append((Path(path).name, done, size)))
     assert reports == [("4.txt", 200, None)]
+
+
+def test_a_small_packed_file_is_counted_block_by_block(tmp_path, monkeypatch):
+    """However large its text is, the lines that wait to be counted take little memory."""
+    sizes, joined = list[int](), counting._joined
+    for number in range(2):
+        (tmp_path / f"{number}.gz").write_bytes(gzip.compress(b"low lower\n" * 400_000))
+
+    def recorded(blocks: list[Any], n_raw_bytes: int) -> Any:
+        sizes.append(sum(len(block.data) for block in blocks))
+        return joined(blocks, n_raw_bytes)
+
+    monkeypatch.setattr(counting, "_joined", recorded)
+    assert count_words(tmp_path, block_size=1 << 18).counts.tolist() == [800_000, 800_000]
+    assert sum(sizes) == 8_000_000
+    assert max(sizes) < 3 << 19

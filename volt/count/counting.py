@@ -196,16 +196,17 @@ class ShardCounter:
 
         def joined() -> Iterator[Block]:
             nonlocal n_added
-            waiting, n_raw = list[Block](), 0
+            waiting, n_bytes, n_raw = list[Block](), 0, 0
             for path in paths:
+                n_raw += size_of(path) or 0
                 for block in read_blocks(path, **self._reading):
                     is_whole = block.data.endswith(b"\n") or not block.data
                     waiting.append(block if is_whole else replace(block, data=block.data + b"\n"))
                     n_added += not is_whole
-                n_raw += size_of(path) or 0
-                if sum(len(block.data) for block in waiting) >= _LARGE:
-                    yield _joined(waiting, n_raw)
-                    waiting = []
+                    n_bytes += len(block.data)
+                    if n_bytes >= _LARGE:  # a small file may decompress to a large text
+                        yield _joined(waiting, n_raw)
+                        waiting, n_bytes = [], 0
             if waiting:
                 yield _joined(waiting, n_raw)
 

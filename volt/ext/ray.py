@@ -249,8 +249,10 @@ class RayMap:
         jobs: tuple[KernelJob, ...] = ("count",) if counter.is_by_units else ()
         (sizes, total), done, sums, tally = sizes_of(paths), 0, _Sums(), Counter[str]()
 
-        def count(group: list[tuple[Shard, int]], counter: ShardCounter = counter.silent()) -> WordCounts:  # noqa: B008
-            return counter(tuple(shard for shard, _ in group))
+        silent = counter.silent()
+
+        def count(group: list[tuple[Shard, int]]) -> WordCounts:
+            return silent(tuple(shard for shard, _ in group))
 
         with connected(self.address):
             n_cores = max(1, int(ray.cluster_resources().get("CPU", 1)))
@@ -276,8 +278,7 @@ class RayMap:
         """Divide a large compressed file if one task would need longer for it than the cluster for its share."""
         size = sizes[shard] or 0 if isinstance(shard, str) else 0
         n = min(_MOST_PARTS, ceil(size * cores_per_byte / _BUSY), _MOST_PARTS * size // self.range_size)
-        parts: list[Shard] = [*packed_ranges(str(shard), n)] if n > 1 else []
-        return parts or [shard]
+        return [*(packed_ranges(str(shard), n) if n > 1 else ())] or [shard]
 
 
 @dataclass(frozen=True, slots=True)
