@@ -5,12 +5,13 @@
 #   CORPUS='s3://bucket/corpus/*.gz' OUTPUT=s3://bucket/tokenized ADDRESS=auto bash search_and_encode.sh
 #
 # It writes OUTPUT/corpus.volt and OUTPUT/ids/, one file of ids for each file of the corpus. Without ADDRESS, it uses
-# this machine only. If you run it again after an interruption, it skips the files that are complete.
+# this machine only. If you run it again after an interruption, it continues: counts are kept in OUTPUT/counts/, and files
+# of ids that are complete are skipped.
 set -euo pipefail
 
 : "${CORPUS:?set CORPUS to a file, folder, URL or pattern}" "${OUTPUT:?set OUTPUT to a folder or URL}"
 [[ $OUTPUT == *://* ]] || mkdir -p "$OUTPUT"
 engine=(--engine ray ${ADDRESS:+--address "$ADDRESS"})
 
-volt search "$CORPUS" "${engine[@]}" -o "$OUTPUT/corpus.volt"
+volt search "$CORPUS" "${engine[@]}" --keep "$OUTPUT/counts" -o "$OUTPUT/corpus.volt"
 volt encode -m "$OUTPUT/corpus.volt" "$CORPUS" "${engine[@]}" --form npy -o "$OUTPUT/ids/"
