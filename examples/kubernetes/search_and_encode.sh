@@ -6,7 +6,7 @@
 #
 # It writes OUTPUT/corpus.volt and OUTPUT/ids/, one file of ids for each file of the corpus. Without ADDRESS, it uses
 # this machine only. If you run it again after an interruption, it continues: counts are kept in OUTPUT/counts/, and files
-# of ids that are complete are skipped.
+# of ids that are complete are skipped. OUTPUT must not lie in a folder that CORPUS names.
 set -euo pipefail
 
 : "${CORPUS:?set CORPUS to a file, folder, URL or pattern}" "${OUTPUT:?set OUTPUT to a folder or URL}"

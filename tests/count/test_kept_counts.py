@@ -22,8 +22,10 @@ from volt import SpecialTokens, count_words
 from volt.count import corpus as counting
 from volt.count.corpus import grouped, in_ranges
 from volt.count.counting import ShardCounter
-from volt.count.kept_counts import ENDING, Shard, path_of
+from volt.count.kept_counts import _ENDING as ENDING
+from volt.count.kept_counts import Shard, path_of
 from volt.errors import ConfigError, CorpusError, OutputError
+from volt.files.paths import check_files
 from volt.text.pretokenizer import PreTokenizer
 
 SIZE = 1 << 12  # bytes of a group in these tests
@@ -248,10 +250,19 @@ def test_a_full_disk_is_an_error(folder: Path, tmp_path: Path, counted: list[str
 
 
 def test_the_folder_may_lie_in_the_corpus(folder: Path, counted: list[str]) -> None:
-    """What is kept there is never read as text."""
+    """What is kept there is never read as text, with keep or without; files of the same ending are text."""
+    (folder / "d.volt-counts").write_text("low\n")
     expected = count_words(folder, errors="skip")
     for _ in range(2):
         assert count_words(folder, keep=folder / "kept", errors="skip") == expected
+    assert count_words(folder, errors="skip") == expected
+
+
+def test_only_a_folder_with_a_name_is_taken(folder: Path) -> None:
+    """An empty name is an error. A file that vanishes is reported by the reader, not as a pipe."""
+    with pytest.raises(ConfigError, match="keep is empty; give a folder"):
+        count_words(folder, keep="", errors="skip")
+    assert check_files([str(folder / "gone")], "keep works only with") == [str(folder / "gone")]
 
 
 @pytest.mark.slow

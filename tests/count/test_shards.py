@@ -261,7 +261,7 @@ def test_small_files_count_together_as_each_alone(tmp_path_factory, files, error
         assert together == failed[0] if failed else "no words in" in together[1]
         return
     expected = reduce(add, real)
-    assert together == expected
+    assert together.table.equals(expected.table)
     if len(real) == len(alone):
         assert [getattr(together, name) for name in NUMBERS] == [getattr(expected, name) for name in NUMBERS]
 

@@ -19,7 +19,7 @@ from volt.arguments import MAX_LINE, checked_max_line
 from volt.count.bounded_sums import Budget, CounterLimits, approximate_sum, bounded_sum, return_freed_memory
 from volt.count.column_texts import column_numbers, is_parquet
 from volt.count.counting import Progress, ShardCounter
-from volt.count.kept_counts import ENDING, N_LOOKS, KeptCounts, Shard, path_of
+from volt.count.kept_counts import N_LOOKS, KeptCounts, Shard, path_of
 from volt.count.word_counts import WordCounts, summed
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError
@@ -104,7 +104,7 @@ def count_words(
     if store:
         if approximate:
             raise ConfigError("approximate counts all files together, but keep counts each 64 MB alone; remove one")
-        paths = check_files([path for path in paths if not path.endswith(ENDING)], "keep works only with")
+        paths = check_files(paths, "keep works only with")
         store.prepare()
         map, in_order = (_in_groups if in_order else map), False
     parts = count.parts(paths) if in_order else (counts.part for counts in map(count, paths))

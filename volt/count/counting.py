@@ -44,6 +44,7 @@ from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.text.white_space import SPLIT_SPACE, ascii_bytes
+from volt.urls import url_of
 
 _PIECE = 1 << 20  # bytes
 
@@ -187,8 +188,8 @@ class ShardCounter:
                     yield numbered(shard, partial(self._count_range, shard))
 
     def _is_small(self, shard: Shard) -> bool:
-        if not isinstance(shard, str) or self.fields or self.column is not None or self.word_counts:
-            return False
+        if not isinstance(shard, str) or self.fields or self.column is not None or self.word_counts or url_of(shard):
+            return False  # a look at a URL takes a while
         return 0 < (size_of(shard) or 0) < _LARGE and not is_json_lines(shard) and not is_parquet(shard)
 
     def _count_small(self, paths: Iterable[str]) -> Iterator[CountedPart]:

@@ -1,8 +1,8 @@
 """The counts of groups of shards, kept in a folder or bucket, so that a rerun counts only what is missing.
 
-The name of a file is a digest of all that its counts depend on: the path, size, version and range of each shard, the
-options, and the versions of VOLT and Polars. It contains a checksum, the numbers of lines, bytes and bad lines, and the
-words in Arrow's format. A damaged file is not used, but written anew.
+The name of a file is a dot and a digest of all that its counts depend on: the path, size, version and range of each
+shard, the options, and the versions of VOLT and Polars. It contains a checksum, the numbers of lines, bytes and bad
+lines, and the words in Arrow's format. A damaged file is not used, but written anew.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from io import BytesIO
 import polars as pl
 
 from volt.count.word_counts import CountedPart
-from volt.errors import CorpusError
+from volt.errors import ConfigError, CorpusError
 from volt.files.atomic import check_writable, make_folder, write_atomic
 from volt.files.paths import identity_of
 from volt.files.ranges import FileRange
@@ -28,7 +28,7 @@ from volt.urls import url_of
 
 Shard = str | FileRange
 Group = tuple[Shard, ...]
-ENDING = ".volt-counts"
+_ENDING = ".volt-counts"
 N_LOOKS = 8  # files whose sizes are looked up at the same time, because a server takes a while for each
 _VERSION, _CHECK = 1, 16  # of the format; bytes of the checksum
 _NUMBERS = struct.Struct("<3q")
@@ -50,9 +50,11 @@ class KeptCounts:
     folder: str
 
     def prepare(self) -> None:
-        """Create the folder. Raises OutputError if it cannot be written."""
+        """Create the folder. Raises ConfigError if it has no name, OutputError if it cannot be written."""
+        if not self.folder:
+            raise ConfigError("keep is empty; give a folder, or the URL of one")
         make_folder(self.folder)
-        check_writable(self._place(ENDING))
+        check_writable(self._place(_ENDING))
 
     def part(self, shards: Group, options: object, count: Callable[[Group], CountedPart]) -> CountedPart:
         """Return the counts of shards from the folder, or count and keep them. Raises OutputError.
@@ -93,7 +95,8 @@ def _name(shards: Group, options: object) -> str:
         spans = [isinstance(shard, FileRange) and (shard.start, shard.stop) for shard in shards]
         if all(modified or not url_of(path) for path, _, modified, _ in files):
             key = _VERSION, version("volt-vocab"), pl.__version__, repr(options), files, spans
-            return blake2b(repr(key).encode(errors="surrogateescape"), digest_size=16).hexdigest() + ENDING
+            digest = blake2b(repr(key).encode(errors="surrogateescape"), digest_size=16).hexdigest()
+            return f".{digest}{_ENDING}"  # hidden, so that a folder in a corpus is no part of it
     return ""
 
 

@@ -90,10 +90,13 @@ def check_readable(path: str | os.PathLike[str], *, kind: type[VoltError]) -> No
 
 
 def check_files(paths: Iterable[str], why: str) -> list[str]:
-    """Return the paths. Raises ConfigError, which starts with the reason, if one of them, such as stdin, is no file."""
+    """Return the paths. Raises ConfigError, which starts with the reason, if one of them, such as stdin, is not a file.
+
+    A missing file passes; reading it raises the error.
+    """
     paths = list(paths)
     for path in paths:
-        if path == "-" or not is_file(path):
+        if path == "-" or (os.path.exists(plain_path(path)) and not is_file(path)):
             name = "stdin" if path == "-" else shown_path(path)
             raise ConfigError(f"{name}: {why} files; write its lines to a file, and give the file's path")
     return paths
