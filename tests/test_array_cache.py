@@ -147,7 +147,7 @@ def test_only_the_last_used_files_stay(folder: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_other_sources_make_other_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What another version of VOLT or Polars has stored is not used; from a zip archive, nothing is stored."""
+    """Arrays that another version of VOLT or Polars stored are not used; from a zip archive, nothing is stored."""
     cached_arrays(["a"], lambda: ARRAYS)
     state = array_cache._sources()
     assert any("polars-" in str(row) for row in state)

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from volt.errors import ConfigError
@@ -35,7 +34,7 @@ class Bounds:
     ] = None
     approximate: Annotated[bool, flag("With --memory: drop rare words; report the error.", "--approximate")] = False
     keep: Annotated[
-        Path | None,
+        str | None,
         option("FOLDER", "Keep partial counts in a folder or bucket; after an interruption, count only the rest."),
     ] = None
 

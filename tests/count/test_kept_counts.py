@@ -250,7 +250,7 @@ def test_a_full_disk_is_an_error(folder: Path, tmp_path: Path, counted: list[str
 
 
 def test_the_folder_may_lie_in_the_corpus(folder: Path, counted: list[str]) -> None:
-    """What is kept there is never read as text, with keep or without; files of the same ending are text."""
+    """Kept counts in a corpus are not read as text; other files of the same ending are."""
     (folder / "d.volt-counts").write_text("low\n")
     expected = count_words(folder, errors="skip")
     for _ in range(2):
@@ -258,10 +258,11 @@ def test_the_folder_may_lie_in_the_corpus(folder: Path, counted: list[str]) -> N
     assert count_words(folder, errors="skip") == expected
 
 
-def test_only_a_folder_with_a_name_is_taken(folder: Path) -> None:
+def test_only_a_folder_with_a_name_is_taken(folder: Path, run: Run) -> None:
     """An empty name is an error. A file that vanishes is reported by the reader, not as a pipe."""
     with pytest.raises(ConfigError, match="keep is empty; give a folder"):
         count_words(folder, keep="", errors="skip")
+    assert b"keep is empty; give a folder" in run("search", str(folder), "--keep", "", "-o", "-", status=2).stderr
     assert check_files([str(folder / "gone")], "keep works only with") == [str(folder / "gone")]
 
 

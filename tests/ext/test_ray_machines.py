@@ -114,7 +114,7 @@ def test_a_disk_that_is_full_on_one_machine_is_left_to_another(corpus: Path, tmp
 
 
 def test_errors_name_the_machine(corpus: Path, tmp_path: Path) -> None:
-    """What only the driver has, and an output that only the worker has: both sides and the remedy are named."""
+    """A file that only the driver has, or an output that only the worker has: the error names both, and a remedy."""
     encoder = Encoder(search(learn_bpe(count_words(str(corpus)), 30), sizes=[30, 40]).vocabulary)
     with cluster(corpus, n_cores=0):
         with pytest.raises(CorpusError) as error:

@@ -293,7 +293,7 @@ def test_private_characters_are_text_without_user_tokens(steps: list[dict], tmp_
     ],
 )
 def test_an_export_is_read_back(normalizer: list[dict], cuts: list[dict], added: list[dict], tmp_path: Path) -> None:
-    """What was imported and exported is imported again with the same ids."""
+    """An imported vocabulary that is exported and imported again has the same ids."""
     first = huggingface.read(written(tmp_path, SMALL, normalizer, cuts, added))
     write_vocabulary(first, tmp_path / "again.json", to="huggingface")
     second = huggingface.read(tmp_path / "again.json")

@@ -128,7 +128,7 @@ def test_reading_undoes_writing(scheme, kind):
 
 
 def others(lost: list[str]) -> list[str]:
-    """What is lost but for what is said of every model that reduces spaces."""
+    """Return the losses, without the note about models that reduce spaces."""
     return [said for said in lost if not said.startswith("sentencepiece drops")]
 
 

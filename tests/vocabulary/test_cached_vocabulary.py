@@ -111,7 +111,7 @@ def test_any_provenance_that_is_read_is_cached(tmp_path: Path) -> None:
 
 
 def test_a_pipe_is_read_once(tmp_path: Path) -> None:
-    """What can be read only once is not read for the cache."""
+    """A pipe, which can be read only once, is not read for the cache."""
     SMALL.save(tmp_path / "a.volt")
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
