@@ -137,3 +137,20 @@ def fewest_packs(sizes: Sequence[int], space: int) -> int:
         return min(choices)
 
     return fewest(tuple(sorted(sizes, reverse=True)), ())
+
+
+def naive_rows(
+    samples: list[list[int]], firsts: list[int], row_ends: list[int], width: int, *, pads_left: bool, pad: int
+) -> tuple[list[tuple[int, int, bool, int]], list[int]]:
+    """Return the id of each place, the id before it, whether it is a sample's, and its index; and where segments start."""
+    places, starts = list[tuple[int, int, bool, int]](), list[int]()
+    for start, end in pairwise([0, *row_ends]):
+        segments = [
+            [(number, ([first, *sample])[k], True, k) for k, number in enumerate(sample)]
+            for sample, first in zip(samples[start:end], firsts[start:end], strict=True)
+        ]
+        padding = [(pad, pad, False, k) for k in range(width - sum(map(len, segments)))]
+        for segment in [padding, *segments] if pads_left else [*segments, padding]:
+            starts += [len(places)] * bool(segment)
+            places += segment
+    return places, starts

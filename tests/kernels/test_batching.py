@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
-from batching import naive_steps
+from batching import naive_rows, naive_steps
 from flat import ends_of, flat, ints, longs, read_only
 
 from volt.kernels import batching, decode
@@ -69,28 +69,30 @@ def test_rows_are_looked_up_and_framed() -> None:
         assert bad == next((i for i, value in enumerate(values) if any(not 0 <= number < 5 for number in value)), -1)
 
 
-def test_rows_are_written_into_batches() -> None:
-    """Optional arrays get the previous ids, whether there is an id, and indices; a row without its EOS is reported."""
+def test_rows_are_filled_with_samples_and_padding() -> None:
+    """Arrays are those of the naive twin, or left out; the first sample that lacks its EOS is reported."""
     rng = Random(3)
-    for _ in range(60):
+    for _ in range(200):
         sizes = [rng.randint(0, 4) for _ in range(5)]
         ids, offsets = read_only(rng.choices([1, 2, 3], k=sum(sizes))), np.cumsum([0, *sizes])
-        rows = rng.sample(range(5), n := rng.randint(0, 4))
-        firsts, lasts, width = longs([10 + row for row in rows]), np.array([rng.random() < 0.5 for _ in rows], bool), 5
-        out, before, mask, positions = (np.full(n * width, -9) for _ in range(4))
-        options = [array[: (rng.random() < 0.7) * n * width] for array in (before, mask > 0, positions)]
-        bad = batching.put_rows(ids, offsets, longs(rows), np.arange(n) * width, firsts, lasts, 2, out, *options)
-        values = [ids[offsets[row] : offsets[row + 1]].tolist() for row in rows]
-        shifted = [[first, *value][: len(value)] for first, value in zip(firsts.tolist(), values, strict=True)]
-        assert out.tolist() == flat((value + [-9] * 5)[:5] for value in values)
-        others = (
-            (shifted, -9),
-            ([[True] * len(value) for value in values], False),
-            ([*map(list, map(range, map(len, values)))], -9),
-        )
-        for array, (expected, blank) in zip(options, others, strict=True):
-            assert not len(array) or array.tolist() == flat((value + [blank] * 5)[:5] for value in expected)
-        wrong = [i for i, value in enumerate(values) if len(options[0]) and value and lasts[i] and value[-1] != 2]
+        packs = [rng.sample(range(5), rng.randint(0, 3)) for _ in range(rng.randint(0, 3))]
+        rows = flat(packs)
+        samples = [ids[offsets[row] : offsets[row + 1]].tolist() for row in rows]
+        firsts, lasts = [10 + row for row in rows], [rng.random() < 0.5 for _ in rows]
+        width = max([sum(sizes[row] for row in pack) for pack in packs], default=0) + rng.randint(0, 2)
+        pads_left, n = rng.random() < 0.5, len(packs) * width
+        before, positions = (np.full(n * (rng.random() < 0.7), -9) for _ in range(2))
+        arrays = np.full(n, -9), before, np.full(n, rng.random() < 0.5), positions
+        starts = np.full(len(rows) + len(packs), -9, np.int32)
+        bad, n_starts = batching.lay_out(
+            ids, offsets, longs(rows), longs(ends_of(packs)), width, pads_left, longs(firsts), np.array(lasts, bool),
+            2, 7, *arrays, starts,
+        )  # fmt: skip
+        places, expected = naive_rows(samples, firsts, ends_of(packs), width, pads_left=pads_left, pad=7)
+        for number, array in enumerate(arrays):
+            assert not len(array) or array.tolist() == [place[number] for place in places]
+        assert not len(positions) or sorted(starts[:n_starts].tolist()) == expected
+        wrong = [i for i, sample in enumerate(samples) if len(before) and sample and lasts[i] and sample[-1] != 2]
         assert bad == (wrong[0] if wrong else -1)
 
 

@@ -46,7 +46,7 @@ assert ready == {place: list(kernel.signatures) for place, kernel in kernels.ite
 def test_annotations_of_loops_are_exact() -> None:
     """Each loop of a job is annotated with types of numba, or named tuples of such; it has one signature or two."""
     for place in {loop.place for loops in JOBS.values() for loop in loops}:
-        assert len(signatures(place)) == 1 + (place in ("decode.expand", "batching.put_rows"))
+        assert len(signatures(place)) == 1 + (place in ("decode.expand", "batching.lay_out"))
 
 
 @pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled in this run")

@@ -179,5 +179,5 @@ class ByPacks:
 
     def arrays(self, planned: WindowPlan, samples: Samples, number: int, layout: Mapping[str, Any]) -> dict[str, Any]:
         assert planned.packs is not None
-        packs = [planned.packs[one].rows for one in planned.batches[number].tolist()]
+        packs = [planned.packs.rows_of(one) for one in planned.batches[number].tolist()]
         return collate_packed(samples, packs, length=self.length, **layout)

@@ -72,16 +72,21 @@ class Layout:
 Ids = NDArray[Any]  # int64 or int32
 Rows = Iterable[int] | Longs
 Each = int | Mapping[str, int]  # one number for all fields, or field name → number
-_NO_MASK, _NO_POSITIONS = np.zeros(0, bool), np.zeros(0, np.int64)
 
 
 class _Side(NamedTuple):
-    """One side of a batch, (n_rows, width). before: the ids with EOS moved to the front; empty if no EOS was given."""
+    """One side of a batch; arrays that were not asked for are empty.
+
+    tokens, mask, before: (n_rows, width) ids, whether they are ids of samples, and the ids with EOS moved to the front
+    positions: (n_rows, width) int64, the index of each id in its sample or in the padding
+    starts: (n_segments + 1,) int32, where samples and padding start in the flat arrays
+    """
 
     tokens: Ids
     before: Ids
     mask: NDArray[np.bool_]
-    lengths: Longs
+    positions: Longs
+    starts: NDArray[np.int32]
 
 
 def collate(
@@ -113,8 +118,10 @@ def collate(
     multiple = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1)
     widths = {} if width is None else _each(width, "width", samples)
 
+    sizes = {name: _sizes(samples[name], chosen) for name in samples.fields}
+
     def side(name: str, *, left: bool, eos: int | None = None) -> _Side:
-        lengths = _sizes(samples[name], chosen)
+        lengths = sizes[name]
         wide = widths.get(name, int(lengths.max()))
         if (lengths > wide).any():
             row = int(np.argmax(lengths > wide))
@@ -122,18 +129,18 @@ def collate(
             message = f"{line} has {lengths[row]:,} ids in field {quoted(name)}"
             raise ConfigError(f"width is {wide:,}, but {message}; give the step's longest length, or no width")
         wide += -wide % multiple
-        places = np.arange(len(chosen)) * wide + (wide - lengths if left else 0)
-        return _laid_out(samples, name, chosen, places, (len(chosen), wide), pad=pads[name], kind=kind, eos=eos)
+        row_ends = np.arange(1, len(chosen) + 1)
+        return _laid_out(samples, name, chosen, row_ends, wide, left=left, pad=pads[name], kind=kind, eos=eos)
 
     output = side(target, left=left_pad_target, eos=end)
     if source == target:
-        masks, net_input = {}, {"src_tokens": output.before, "src_lengths": output.lengths}
+        masks, net_input = {}, {"src_tokens": output.before, "src_lengths": sizes[target]}
     else:
         inputs = side(source, left=left_pad_source)
         masks = {"src_mask": inputs.mask}
-        net_input = {"src_tokens": inputs.tokens, "src_lengths": inputs.lengths, "prev_output_tokens": output.before}
+        net_input = {"src_tokens": inputs.tokens, "src_lengths": sizes[source], "prev_output_tokens": output.before}
     return {
-        "id": samples.numbers[chosen], "nsentences": len(chosen), "ntokens": int(output.lengths.sum()),
+        "id": samples.numbers[chosen], "nsentences": len(chosen), "ntokens": int(sizes[target].sum()),
         "net_input": net_input, "target": output.tokens, **masks, "tgt_mask": output.mask,
     }  # fmt: skip
 
@@ -162,24 +169,18 @@ def collate_packed(
         raise ConfigError(f"samples of {', '.join(samples.fields)}: packs take samples of one field; use collate")
     length, kind = arguments.whole(length, "length", low=1), _kind(dtype)
     fill, end = _of(target, pad, "pad", samples), _of(target, eos, "eos", samples)
-    listed = [_rows(pack, len(samples)) for pack in arguments.several(packs, "packs", one="give a list of rows")]
+    listed = [_listed(pack) for pack in arguments.several(packs, "packs", one="give a list of rows")]
     if not listed:
         raise ConfigError("packs is empty; a batch needs one or more")
-    rows, n = np.concatenate(listed), len(listed)
-    sizes = _sizes(samples[target], rows)
-    firsts = np.cumsum([0, *map(len, listed)])
-    ends = np.concatenate([[0], np.cumsum(sizes)])
-    filled = np.diff(ends[firsts])  # ids of each pack
+    rows, row_ends = _rows(np.concatenate(listed), len(samples)), np.cumsum([*map(len, listed)])
+    filled = np.add.reduceat(_sizes(samples[target], rows), np.append(0, row_ends[:-1]))  # ids of each pack
     if (filled > length).any():
         pack = int(np.argmax(filled))
         raise ConfigError(f"packs[{pack}] has {filled[pack]:,} ids, more than length={length:,}; give it fewer samples")
-    shift = np.repeat(np.arange(n) * length - ends[firsts[:-1]], np.diff(firsts))
-    places, positions = ends[:-1] + shift, np.arange(length) - filled[:, None]
-    output = _laid_out(samples, target, rows, places, (n, length), pad=fill, kind=kind, eos=end, positions=positions)
-    segments = np.unique(np.concatenate([places, np.arange(n) * length + filled, [n * length]]))
+    output = _laid_out(samples, target, rows, row_ends, length, pad=fill, kind=kind, eos=end, is_packed=True)
     net_input = {
-        "src_tokens": output.before, "position_ids": positions, "cu_seqlens": segments.astype(np.int32),
-        "max_seqlen": int(np.diff(segments).max()),
+        "src_tokens": output.before, "position_ids": output.positions, "cu_seqlens": output.starts,
+        "max_seqlen": int(np.diff(output.starts).max()),
     }  # fmt: skip
     return {
         "id": samples.numbers[rows], "nsentences": len(rows), "ntokens": int(filled.sum()), "net_input": net_input,
@@ -193,12 +194,16 @@ def to_torch(collated: Any) -> Any:
     collated: the result of `collate` or `collate_packed`
     """
     try:
-        import torch
+        from torch import from_numpy
     except ImportError:
         raise missing("torch", extra="torch") from None
-    if isinstance(collated, dict):
-        return {name: to_torch(value) for name, value in collated.items()}
-    return torch.from_numpy(collated) if isinstance(collated, np.ndarray) else collated
+
+    def converted(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: converted(one) for name, one in value.items()}
+        return from_numpy(value) if isinstance(value, np.ndarray) else value
+
+    return converted(collated)
 
 
 def _sides(names: Sequence[str]) -> tuple[str, str]:
@@ -224,12 +229,17 @@ def _of(field: str, option: Each, name: str, samples: Samples) -> int:
     return arguments.whole(option[field], f"{name}[{field!r}]", low=0, high=MOST_ID)
 
 
-def _rows(rows: Rows, n: int) -> Longs:
+def _listed(rows: Rows) -> NDArray[Any]:
     chosen = np.asarray(rows if isinstance(rows, np.ndarray) else arguments.wholes(rows, "rows"))
     if chosen.ndim != 1 or (len(chosen) and chosen.dtype.kind not in "iu"):
         raise ConfigError(f"rows is an array of {chosen.dtype}, {chosen.ndim}-dimensional; give indices of samples")
     if not len(chosen):
         raise ConfigError("rows is empty; a batch needs one or more")
+    return chosen
+
+
+def _rows(rows: Rows, n: int) -> Longs:
+    chosen = _listed(rows)
     bad = (chosen < 0) | (chosen >= n)
     if bad.any():
         raise ConfigError(f"rows: no sample {chosen[bad][0]}; there are {n:,}, from 0 to {n - 1:,}")
@@ -251,22 +261,27 @@ def _sizes(encoded: Encoded, rows: Longs) -> Longs:
 
 
 def _laid_out(
-    samples: Samples, name: str, rows: Longs, places: Longs, shape: tuple[int, int], *, pad: int, kind: np.dtype[Any],
-    eos: int | None = None, positions: Longs = _NO_POSITIONS,
+    samples: Samples, name: str, rows: Longs, row_ends: Longs, width: int, *, pad: int, kind: np.dtype[Any],
+    eos: int | None = None, left: bool = False, is_packed: bool = False,
 ) -> _Side:  # fmt: skip
-    """Return arrays with samples at their places. Raises StreamError if a sample does not end in `eos`."""
-    from volt.kernels.batching import put_rows
+    """Return arrays filled with samples. Raises StreamError if a sample does not end in `eos`, if given.
 
-    encoded: Encoded = samples[name]
-    tokens, mask = np.full(shape, pad, kind), np.zeros(shape, bool)
-    before = np.full((0, 0) if eos is None else shape, pad, kind)
-    firsts, is_last = _NO_POSITIONS, _NO_MASK  # only `before` needs them
-    if eos is not None:
-        _, firsts, is_last = samples.parts_of(rows)
-        firsts = np.where(firsts < 0, eos, firsts)
-    flat = tokens.reshape(-1), before.reshape(-1), mask.reshape(-1), positions.reshape(-1)
-    bad = put_rows(encoded.ids, encoded.offsets, rows, places, firsts, is_last, eos or 0, *flat)
+    row_ends: where each row of the arrays ends in `rows`, the samples
+    """
+    from volt.kernels.batching import lay_out
+
+    encoded, shape = samples[name], (len(row_ends), width)
+    tokens, mask = np.empty(shape, kind), np.empty(shape, bool)
+    before = np.empty((0, 0) if eos is None else shape, kind)
+    positions = np.empty(shape if is_packed else (0, 0), np.int64)
+    starts = np.empty((len(rows) + len(row_ends)) * is_packed + 1, np.int32)
+    _, firsts, is_last = samples.parts_of(rows)
+    bad, n_starts = lay_out(
+        encoded.ids, encoded.offsets, rows, row_ends, width, left, np.where(firsts < 0, eos or 0, firsts), is_last,
+        eos or 0, pad, tokens.ravel(), before.ravel(), mask.ravel(), positions.ravel(), starts,
+    )  # fmt: skip
     if bad >= 0:
         field = f"line {samples.numbers[rows[bad]]:,} of the stream: field {quoted(name)}"
         raise StreamError(f"{field} does not end in EOS, the id {eos}; make samples with eos=True, or set eos")
-    return _Side(tokens, before, mask, _sizes(encoded, rows))
+    starts[n_starts] = tokens.size
+    return _Side(tokens, before, mask, positions, starts[: n_starts + 1])

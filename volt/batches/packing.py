@@ -115,9 +115,16 @@ class Packs:
 
     def __getitem__(self, number: int) -> Pack:
         """Return one pack."""
-        number = range(len(self))[number]
-        place = slice(self.ends[number - 1] if number else 0, self.ends[number])
+        place = self._place(range(len(self))[number])
         return Pack(*(values[place] for values in self.segments))
+
+    def rows_of(self, number: int) -> Longs:
+        """Return the rows of one pack, from 0 on."""
+        rows: Longs = self.segments.rows[self._place(number)]
+        return rows
+
+    def _place(self, number: int) -> slice:
+        return slice(self.ends[number - 1] if number else 0, self.ends[number])
 
     def __iter__(self) -> Iterator[Pack]:
         """Iterate over the packs."""

@@ -120,36 +120,53 @@ def frame_ids(
 
 
 @releasing
-def put_rows(
-    ids: IdArray, offsets: LongArray, rows: LongArray, places: LongArray, firsts: LongArray, is_last: FlagArray,
-    eos: int, out: LongArray | IntArray, before: LongArray | IntArray, mask: FlagArray, positions: LongArray,
-) -> int:  # fmt: skip
-    """Write the ids of row rows[i] at out[places[i]:], and for each id a value in three arrays, unless they are empty.
+def lay_out(
+    ids: IdArray, offsets: LongArray, samples: LongArray, row_ends: LongArray, width: int, pads_left: bool,
+    firsts: LongArray, is_last: FlagArray, eos: int, pad: int, out: LongArray | IntArray, before: LongArray | IntArray,
+    mask: FlagArray, positions: LongArray, starts: IntArray,
+) -> tuple[int, int]:  # fmt: skip
+    """Fill rows of `width` ids with samples, one after the other, and with padding at one end.
 
-    before: set to the previous id (firsts[i] before the first)
-    mask: set to True
-    positions: set to the index of the id in its row
-    Returns the first i whose row must end in EOS but does not (checked only if `before` is written), or -1.
+    row_ends: where each row's samples end in `samples`
+    out, mask: the ids, and True for all but padding
+    before: the id before each id (firsts[i] at the start of sample i), unless it is empty
+    positions, starts: the index of each id in its sample or padding, and where these start, unless empty
+    Returns the first i whose sample must end in EOS but does not (checked only with `before`), or -1, and the number of
+    starts.
     """
-    bad = -1
-    for i in range(len(rows)):
-        start, at = offsets[rows[i]], places[i]
-        n = offsets[rows[i] + 1] - start
-        for k in range(n):
-            out[at + k] = ids[start + k]
-        if len(before) > 0 and n > 0:
-            before[at] = firsts[i]
-            for k in range(n - 1):
-                before[at + 1 + k] = ids[start + k]
-            if bad < 0 and is_last[i] and ids[start + n - 1] != eos:
-                bad = i
-        if len(mask) > 0:
-            for k in range(n):
-                mask[at + k] = True
-        if len(positions) > 0:
-            for k in range(n):
-                positions[at + k] = k
-    return bad
+    bad, n_starts, first, has_before, has_positions = -1, 0, 0, len(before) > 0, len(positions) > 0
+    for row in range(len(row_ends)):
+        n = 0
+        for i in range(first, row_ends[row]):
+            n += offsets[samples[i] + 1] - offsets[samples[i]]
+        at = row * width
+        gap = at if pads_left else at + n
+        for k in range(gap, gap + width - n):
+            out[k], mask[k] = pad, False
+            if has_before:
+                before[k] = pad
+            if has_positions:
+                positions[k] = k - gap
+        at += width - n if pads_left else 0
+        for i in range(first, row_ends[row]):
+            start, size = offsets[samples[i]], offsets[samples[i] + 1] - offsets[samples[i]]
+            for k in range(size):
+                out[at + k], mask[at + k] = ids[start + k], True
+            if has_before and size > 0:
+                before[at] = firsts[i]
+                for k in range(1, size):
+                    before[at + k] = ids[start + k - 1]
+                if bad < 0 and is_last[i] and ids[start + size - 1] != eos:
+                    bad = i
+            if has_positions and size > 0:
+                starts[n_starts], n_starts = at, n_starts + 1
+                for k in range(size):
+                    positions[at + k] = k
+            at += size
+        if has_positions and n < width:
+            starts[n_starts], n_starts = gap, n_starts + 1
+        first = row_ends[row]
+    return bad, n_starts
 
 
 @releasing

@@ -86,7 +86,7 @@ JOBS: dict[Job, tuple[Loop, ...]] = {
         Loop("batching.deal_rows", 0.2), Loop("batching.fit_best", 0.3),
     ),
     "samples": (
-        Loop("batching.look_up", 0.2), Loop("batching.frame_ids", 0.2), Loop("batching.put_rows", 0.4),
+        Loop("batching.look_up", 0.2), Loop("batching.frame_ids", 0.2), Loop("batching.lay_out", 0.4),
     ),
     "patterns": (Loop("regex_cutting.cut_texts", 1.5), Loop("regex_cutting.write_words", 1.8)),
 }  # fmt: skip
