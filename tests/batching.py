@@ -142,7 +142,7 @@ def fewest_packs(sizes: Sequence[int], space: int) -> int:
 def naive_rows(
     samples: list[list[int]], firsts: list[int], row_ends: list[int], width: int, *, pads_left: bool, pad: int
 ) -> tuple[list[tuple[int, int, bool, int]], list[int]]:
-    """Return the id of each place, the id before it, whether it is a sample's, and its index; and where segments start."""
+    """Return the id of each place, the id before it, whether it is an id, and its index; and where segments start."""
     places, starts = list[tuple[int, int, bool, int]](), list[int]()
     for start, end in pairwise([0, *row_ends]):
         segments = [
