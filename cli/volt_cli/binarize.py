@@ -11,6 +11,7 @@ from volt.errors import ConfigError, shown_path
 from volt.urls import plain_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.encode import SpeedOptions, is_folder
+from volt_cli.engine_options import EngineOptions
 from volt_cli.io import check_places, is_stdout, load_model
 from volt_cli.options import ModelAndText, Quiet, is_number, option
 
@@ -47,6 +48,7 @@ def binarize(
     text: ModelAndText,
     around: FrameOptions,
     speed: SpeedOptions,
+    engine: EngineOptions,
     out: Annotated[
         str, option("PLACE", "Prefix of the two files, or a folder (a/) for a pair per input.", "-o", "--output")
     ],
@@ -59,7 +61,8 @@ def binarize(
     """Encode text into indexed ids, the .bin and .idx of fairseq and Megatron.
 
     Each line becomes a sentence of ids followed by eos; an empty line is eos alone, so the lines of a translation stay
-    aligned. All input files are written to one such pair; if the output is a folder, each input file has its own pair.
+    aligned. All input files are written to one such pair; if the output is a folder, each input file has its own pair,
+    which with --engine ray is written by a worker.
     """
     with loading():
         from volt.encode.binarize import binarize, binarize_each
@@ -70,13 +73,15 @@ def binarize(
         job = EncodeJob("bin", n_threads=speed.threads, **text.limits)
         out, files, phases = plain_path(out), text.files, Phases(quiet=quiet)
         check_places(_outputs(files, out), files, model=text.model)
+        engine.check(files, is_folder=is_folder(out))
         encoder = Encoder(load_model(text.model, texts=files, pattern=text.pattern), cache_words=speed.cache_words)
         frame = around.frame(encoder)
         prepare_kernels(phases, "encode", "words")
-    with phases.phase("binarize", total=total_size(files), unit="B") as advance:
+    with phases.phase("binarize", total=total_size(files), unit="B") as advance, engine.running(connects=False):
         options: dict[str, Any] = {"frame": frame, "dtype": dtype, "job": job, "progress": advance}
         if is_folder(out):
-            written = binarize_each(encoder, files, Path(out), **options)
+            writer = engine.writer(quiet=quiet)
+            written = binarize_each(encoder, files, Path(out), write=writer and writer.each, **options)
         else:
             written = iter([binarize(encoder, files, Path(out), **options)])
         for output in written:

@@ -93,9 +93,7 @@ def encode(
         paths, phases = _inputs(text.files, out, quiet=quiet), Phases(quiet=quiet)
         outputs = [out] if is_stdout(out) else output_files(paths, Path(out), job=job, each=is_folder(out))
         check_places(outputs, paths, model=text.model)
-        engine.check(paths)
-        if engine.is_ray and (is_stdout(out) or not is_folder(out)):
-            raise ConfigError("--engine ray writes one output per input file; give a folder: -o FOLDER/")
+        engine.check(paths, is_folder=is_folder(out) and not is_stdout(out))
         encoder = Encoder(load_model(text.model, texts=paths, pattern=text.pattern), cache_words=speed.cache_words)
         prepare_kernels(phases, "encode", "words", "dropout" if sampling.dropout else "words")
     total = total_size(paths)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from volt.count.bounded_sums import Budget
     from volt.count.corpus import Map
     from volt.count.word_counts import WordCounts
-    from volt.encode.files import Write
+    from volt.ext.ray import RayWriter
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,13 @@ class EngineOptions:
     def is_ray(self) -> bool:
         return self.engine == "ray"
 
-    def check(self, paths: Iterable[str]) -> None:
-        """Raise ConfigError if workers cannot read a path."""
+    def check(self, paths: Iterable[str], *, is_folder: bool = True) -> None:
+        """Raise ConfigError if workers cannot read a path. is_folder: whether the output is a folder"""
         if self.address is not None and not self.is_ray:
             raise ConfigError("--address works only with --engine ray; add --engine ray, or remove --address")
         if self.is_ray:
+            if not is_folder:
+                raise ConfigError("--engine ray writes one output per input file; give a folder: -o FOLDER/")
             from volt.ext.ray import WHY
             from volt.files.paths import check_files
 
@@ -92,7 +94,7 @@ class EngineOptions:
 
         return RayMap(address=self.address, add_up=add_up, report=None if quiet else say)
 
-    def writer(self, *, quiet: bool) -> Write | None:
+    def writer(self, *, quiet: bool) -> RayWriter | None:
         if not self.is_ray:
             return None
         from volt.ext.ray import RayWriter

@@ -55,4 +55,5 @@ def test_what_workers_cannot_do_is_refused(text: str, tmp_path: Path, run: Run) 
     assert refusal("search", "-") == stdin
     folder = "error --engine ray writes one output per input file; give a folder: -o FOLDER/"
     assert refusal("encode", text, "-m", model) == folder
-    assert refusal("encode", text, "-m", model, "-o", str(tmp_path / "b")) == folder
+    for command in ("encode", "binarize"):
+        assert refusal(command, text, "-m", model, "-o", str(tmp_path / "b")) == folder

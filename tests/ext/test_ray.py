@@ -23,7 +23,9 @@ from places import ROOT
 from web_servers import web_server
 
 from volt import Encoder, count_words, learn_bpe, search
+from volt.encode.binarize import binarize_each
 from volt.encode.files import EncodeJob, encode_each
+from volt.encode.frames import Frame
 from volt.errors import ConfigError, CorpusError, OutputError, VoltError
 
 ray = pytest.importorskip("ray", reason="needs ray: make ray")
@@ -223,6 +225,23 @@ def test_encoded_files_are_those_of_one_process(
         *encode_each(encoder, paths, here, job=job, write=RayWriter()),
     ]
     assert {outcome.n_lines for outcome in again} == {None}
+
+
+def test_pairs_of_ids_are_those_of_one_process(
+    cluster: None, corpus: list[str], encoder: Encoder, tmp_path: Path
+) -> None:
+    """Workers write equal .bin and .idx files, and count equal lines and ids; a file at fault leaves no pair."""
+    here, there, frame = tmp_path / "here", tmp_path / "there", Frame.of(encoder.vocabulary)
+    options: dict[str, Any] = {"frame": frame, "dtype": "i64"}
+    local = [*binarize_each(encoder, corpus[:4], here, **options)]
+    remote = [*binarize_each(encoder, corpus[:4], there, write=RayWriter().each, **options)]
+    assert {(pair.prefix.name, pair.n_lines, pair.n_ids, pair.dtype) for pair in remote} == {
+        (pair.prefix.name, pair.n_lines, pair.n_ids, pair.dtype) for pair in local
+    }
+    assert files_of(there) == files_of(here)
+    with pytest.raises(CorpusError, match=r"e\.txt:20001: invalid UTF-8"):
+        list(binarize_each(encoder, corpus, tmp_path / "bad", write=RayWriter().each, **options))
+    assert not [name for name in files_of(tmp_path / "bad") if name.startswith("e.")]
 
 
 def test_an_error_leaves_what_is_whole(cluster: None, corpus: list[str], encoder: Encoder, tmp_path: Path) -> None:

@@ -6,9 +6,11 @@ special tokens alone, so line i stays aligned with line i of its translation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from volt import arguments
 from volt.encode.batch_encoder import EncodedPart
@@ -55,14 +57,21 @@ def binarize(
 
 def binarize_each(
     encoder: Encoder, paths: Iterable[str], folder: Path, *, frame: Frame | None = None, dtype: str | None = None,
-    job: EncodeJob = _JOB, progress: Progress | None = None,
+    job: EncodeJob = _JOB, progress: Progress | None = None, write: Callable[..., Iterator[Any]] | None = None,
 ) -> Iterator[Binarized]:  # fmt: skip
-    """Encode each file into a pair named after it in `folder`, created if needed. Options: see `binarize`."""
+    """Encode each file into a pair named after it in `folder`, created if needed. Options: see `binarize`.
+
+    write: writes the pairs, in any order; `volt.ext.ray.RayWriter().each`, or None for this process
+    """
     check_both(encoder, job)
     outputs = outputs_of(input_paths(paths), folder, "")
     check_distinct([file for output in outputs.values() for file in pair_files(output)], outputs)
     frame, dtype = _resolved(encoder, frame, dtype)
     make_folder(folder)
+    if write:
+        one = partial(_write_one, encoder=encoder, frame=frame, dtype=dtype)
+        yield from (pair for _, pair in write(one, outputs, job, progress or (lambda _: None), files=pair_files))
+        return
     parts = encoded_parts(encoder, outputs, job, restart=True, progress=progress)
     for output in outputs.values():
         yield _write(output, of_one_file(parts), frame, dtype)
@@ -82,6 +91,10 @@ def _resolved(encoder: Encoder, frame: Frame | None, dtype: str | None) -> tuple
     dtype = dtype or dtype_for(n_ids)
     check_dtype(dtype, n_ids)
     return frame, dtype
+
+
+def _write_one(path: str, prefix: Path, job: EncodeJob, *, encoder: Encoder, frame: Frame, dtype: str) -> Binarized:
+    return _write(prefix, encoded_parts(encoder, [path], job, restart=True), frame, dtype)
 
 
 def _write(prefix: Path, parts: Iterable[tuple[Chunk, EncodedPart]], frame: Frame, dtype: str) -> Binarized:

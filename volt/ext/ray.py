@@ -51,6 +51,7 @@ except ImportError:
     raise missing("ray", extra="ray") from None
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 _FINAL = ServerError, RefusedError, ChangedError  # unless the code is ETIMEDOUT
 Ref = Any  # ray.ObjectRef: a reference to a result
 RETRIES = 20  # of a task whose worker or machine has died
@@ -283,9 +284,10 @@ class RayMap:
 
 @dataclass(frozen=True, slots=True)
 class RayWriter:
-    """A writer for `volt.encode.files.encode_each`: a worker makes each output, in any order.
+    """A writer for `encode_each` and `binarize_each`: a worker makes each output, in any order.
 
         encode_each(encoder, paths, Path("out"), job=EncodeJob("bin"), write=RayWriter(address="auto"))
+        binarize_each(encoder, paths, Path("out"), write=RayWriter(address="auto").each)
 
     address, report: as for `RayMap`
 
@@ -302,24 +304,35 @@ class RayWriter:
     def __call__(
         self, encoder: Encoder, outputs: Mapping[str, Path], job: EncodeJob, progress: Progress
     ) -> Iterator[tuple[str, int]]:
+        files = partial(output_files, (), job=job)
+        return self.each(partial(_write, encoder=encoder), outputs, job, progress, files=files)
+
+    def each(
+        self, write: Callable[[str, Path, EncodeJob], Result], outputs: Mapping[str, Path], job: EncodeJob,
+        progress: Progress, *, files: Callable[[Path], list[Path]],
+    ) -> Iterator[tuple[str, Result]]:  # fmt: skip
+        """Call `write` for each file and its output, on workers. Yield each file and the result once it is written.
+
+        files: returns the files of an output
+        """
         if not outputs:
             return
         check_files(outputs, WHY)
         n_cores, done, tally = job.n_threads or 1, 0, Counter[str]()
         jobs: tuple[KernelJob, ...] = ("encode", "words", "dropout") if job.dropout else ("encode", "words")
-        work = partial(_write, encoder=encoder, job=replace(job, n_threads=n_cores))
+        work = partial(_written, write=write, job=replace(job, n_threads=n_cores), files=files)
         tasks = finished(work, outputs.items(), jobs=jobs, n_cores=n_cores, tally=tally)
-        with connected(self.address), _parts_removed(outputs.values(), job), closing(tasks):
+        with connected(self.address), _parts_removed(outputs.values(), files), closing(tasks):
             start = time.monotonic()
             for (path, output), result in tasks:
-                n_lines, marks, node = fetched(result)
-                if marks != (own := _marks(output, job)):
+                written, marks, node = fetched(result)
+                if marks != (own := [*map(mark_of, files(output))]):
                     problem = "is missing on the driver" if None in own else "differs from the driver's file"
                     message = f"{shown_path(output)}: written on node {node}, but {problem}"
                     raise OutputError(f"{message}; choose a folder that all machines share")
                 done += size_of(path) or 0
                 progress(done)
-                yield path, n_lines
+                yield path, written
             _summarize(self.report, tally, done, start)
 
 
@@ -330,28 +343,29 @@ def _summarize(report: Callable[[str], object] | None, tally: Counter[str], n_by
 
 
 @contextmanager
-def _parts_removed(outputs: Collection[Path], job: EncodeJob) -> Iterator[None]:
+def _parts_removed(outputs: Iterable[Path], files: Callable[[Path], list[Path]]) -> Iterator[None]:
     """If the block fails, remove the partial files of its killed workers."""
     try:
         yield
     except BaseException:
         end = time.monotonic() + _PATIENCE
-        files = [file for output in outputs for file in output_files([], output, job=job)]
-        while sweep_beside(files) and time.monotonic() < end:
+        written = [file for output in outputs for file in files(output)]
+        while sweep_beside(written) and time.monotonic() < end:
             time.sleep(0.05)
         raise
 
 
-def _write(
-    paths: tuple[str, Path], *, encoder: Encoder, job: EncodeJob
-) -> tuple[int, list[tuple[int, int] | None], str]:
-    path, output = paths
+def _write(path: str, output: Path, job: EncodeJob, *, encoder: Encoder) -> int:
     [(_, n_lines)] = write_each(encoder, {path: output}, job, lambda _: None)
-    return n_lines, _marks(output, job), ray.util.get_node_ip_address()
+    return n_lines
 
 
-def _marks(output: Path, job: EncodeJob) -> list[tuple[int, int] | None]:
-    return [mark_of(file) for file in output_files([], output, job=job)]
+def _written(
+    paths: tuple[str, Path], *, write: Callable[[str, Path, EncodeJob], Result], job: EncodeJob,
+    files: Callable[[Path], list[Path]],
+) -> tuple[Result, list[tuple[int, int] | None], str]:  # fmt: skip
+    result = write(*paths, job)
+    return result, [*map(mark_of, files(paths[1]))], ray.util.get_node_ip_address()
 
 
 @dataclass(frozen=True)
