@@ -123,6 +123,7 @@ SIDES = {
     "mosaicml, ids": Side("mosaicml", "count_gathered", ("streaming",), workers=(0, 1)),
     "volt, packed": Side("volt_packed", "count_volt_packed", workers=(0,)),
     "numpy, packed": Side("numpy_packed", "count_packed", workers=(0,)),
+    "megatron, packed": Side("megatron_packed", "count_megatron", workers=(0, 1)),
     "grain, packed": Side("grain_packed", "count_packed", ("grain", "array_record"), workers=(0,)),
     "litdata, packed": Side("litdata_packed", "count_packed", ("litdata",), workers=(0,)),
     "mosaicml, packed": Side("mosaicml_packed", "count_packed", ("streaming",), workers=(0,)),

@@ -5,6 +5,9 @@
     … packed                    rows of LENGTH + 1 ids of the target side, laid end to end once, before the run; the
                                 loaders shuffle rows and stack ROWS of them. litdata reads them with its TokensLoader
     numpy, packed               nanoGPT's loader: ROWS slices of one memory-mapped file of u16, at random places
+    megatron, packed            Megatron-LM's GPTDataset: VOLT's .bin and .idx; documents in shuffled order lie end to
+                                end, an index made before has the place of each row, and a row joins slices of
+                                documents; DataLoader
     volt, packed                whole samples, packed anew in each window; longer ones are split
 
 The files are written when a loader is first used, before its clock starts.
@@ -22,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 from steps import Counted, Data, volt_ids_steps
 from steps_peers import Pairs, gathered, rows_of, workers
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
 LENGTH, ROWS = 512, 8
 ANY = 1 << 20  # packed rows have no epochs: a run may end after each batch
@@ -91,6 +94,44 @@ def numpy_packed(data: Data, n_workers: int) -> Iterator[Any]:
         starts = torch.randint(len(ids) - LENGTH, (ROWS,), generator=generator).tolist()
         inputs = torch.stack([torch.from_numpy(ids[i : i + LENGTH].astype(np.int64)) for i in starts])
         yield inputs, torch.stack([torch.from_numpy(ids[i + 1 : i + 1 + LENGTH].astype(np.int64)) for i in starts])
+
+
+class GptRows(Dataset[dict[str, Array]]):
+    """Rows of a language model. Positions do not restart within a row, and all ids count for the loss: the defaults."""
+
+    def __init__(self, folder: Path) -> None:
+        draw, documents = np.random.default_rng(1), Pairs(folder).target
+        self.documents, self.order = documents, draw.permutation(len(documents.sizes))
+        self.ends = np.cumsum(documents.sizes[self.order])
+        self.rows = draw.permutation((int(self.ends[-1]) - 1) // LENGTH)
+        self.mask, self.positions = np.ones(LENGTH, np.float32), np.arange(LENGTH)
+        first = self.rows * LENGTH
+        self.first, self.last = (np.searchsorted(self.ends, at, side="right") for at in (first, first + LENGTH))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, i: int) -> dict[str, Array]:
+        documents, at = self.documents, self.rows[i] * LENGTH
+        numbers = self.order[self.first[i] : self.last[i] + 1]
+        start = at - self.ends[self.first[i]] + documents.sizes[numbers[0]]
+        slices = [
+            np.frombuffer(documents.data, documents.dtype, documents.sizes[one], documents.starts[one])
+            for one in numbers
+        ]
+        ids = np.concatenate(slices)[start : start + LENGTH + 1].astype(np.int64)
+        return {"tokens": ids[:-1], "labels": ids[1:], "loss_mask": self.mask, "position_ids": self.positions}
+
+
+def megatron_packed(data: Data, n_workers: int) -> Iterator[Any]:
+    loader = DataLoader(
+        GptRows(data.folder), batch_size=ROWS, drop_last=True, persistent_workers=n_workers > 0, **workers(n_workers)
+    )
+    return itertools.chain.from_iterable(itertools.repeat(loader))
+
+
+def count_megatron(batch: Mapping[str, torch.Tensor]) -> Counted:
+    return Counted(ANY, batch["labels"].numel(), batch["labels"].numel())
 
 
 def write_shards(data: Data, name: str) -> None:
