@@ -199,8 +199,7 @@ def compile_places(places: Sequence[str]) -> None:
 
 
 def _can_help() -> bool:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores > 1 and bool(sys.executable) and not hasattr(sys, "frozen") and code_folder() is not None
+    return available_cores() > 1 and bool(sys.executable) and not hasattr(sys, "frozen") and code_folder() is not None
 
 
 def _started(loops: Sequence[Loop]) -> subprocess.Popen[bytes] | None:

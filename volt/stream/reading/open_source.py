@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from volt.display import counted
 from volt.errors import CorpusError, StreamError
 from volt.files.paths import expand
+from volt.files.threads import available_cores, in_order
 from volt.stream.reading.distributed_sampler import BlockRange, EpochLayout, Slice, permutation, read_order
 from volt.stream.reading.error_policy import ErrorPolicy, Fault
 from volt.stream.reading.open_shard import bin_of, bins_of, open_pair, open_shard, remedy_of
@@ -38,6 +39,7 @@ from volt.stream.transforms.transform import files as files_of
 from volt.urls import bare
 
 CHUNK_LINES = 1 << 10  # maximum lines per call of Python code
+_MOST_THREADS = 8  # that index the files of a source
 
 Growth = tuple[tuple[int, int], ...]
 
@@ -195,18 +197,20 @@ def open_source(
     files: LoadedFiles | None = None,
 ) -> OpenSource:  # fmt: skip
     """Find and index a source's files. Raises StreamError if there are no lines, or a file cannot be read."""
-    shards, faults = list[Shard](), list[Fault]()
-    for paths in groups_of(source):
-        try:
-            shards.append(_shard(source, paths, cache))
-        except StreamError as error:
-            if policy is None or policy.on_fault == "raise":
-                raise StreamError(f"source {source.name!r}: {error}{remedy_of(paths[0], error)}") from error
-            faults.append(Fault(bare(paths[0]), 0, f"unreadable shard: {error}"))
+    shards, faults, groups = list[Shard](), list[Fault](), groups_of(source)
+    n_threads = min(_MOST_THREADS, available_cores(), len(groups))
+    results = in_order(partial(_shard, source, cache=cache), groups, n_threads=n_threads)
+    for paths, result in zip(groups, results, strict=True):
+        if isinstance(result, Shard):
+            shards.append(result)
+            continue
+        if policy is None or policy.on_fault == "raise":
+            raise StreamError(f"source {source.name!r}: {result}{remedy_of(paths[0], result)}") from result
+        faults.append(Fault(bare(paths[0]), 0, f"unreadable shard: {result}"))
     filled = tuple(shard for shard in shards if shard.n_lines)
     if not filled:
         why = f"; {faults[0].reason}" if faults else ""
-        first, *others = [group[0] for group in groups_of(source)]
+        first, *others = [group[0] for group in groups]
         held = f"{first} and {counted(len(others), 'other file')}" if others else first
         raise StreamError(f"source {source.name!r}: no line in {held}{why}; name other files")
     files = files or LoadedFiles()
@@ -225,11 +229,14 @@ def groups_of(source: Source) -> list[tuple[str, ...]]:
         raise StreamError(f"source {source.name!r}: {error}") from error
 
 
-def _shard(source: Source, paths: tuple[str, ...], cache: Path | None) -> Shard:
+def _shard(source: Source, paths: tuple[str, ...], *, cache: Path | None) -> Shard | StreamError:
     options: dict[str, Any] = {"split_lines": source.split_lines, "cache": cache, "max_line": source.max_line or None}
-    if source.names and not source.keys:
-        return open_pair(dict(zip(source.names, paths, strict=True)), **options)
-    return open_shard(paths[0], fields=dict(zip(source.names, source.keys, strict=True)) or None, **options)
+    try:
+        if source.names and not source.keys:
+            return open_pair(dict(zip(source.names, paths, strict=True)), **options)
+        return open_shard(paths[0], fields=dict(zip(source.names, source.keys, strict=True)) or None, **options)
+    except StreamError as error:
+        return error
 
 
 def part_slices(source: OpenSource, part: BlockRange) -> tuple[Slice, ...]:
