@@ -61,8 +61,8 @@ def binarize(
     """Encode text into indexed ids, the .bin and .idx of fairseq and Megatron.
 
     Each line becomes a sentence of ids followed by eos; an empty line is eos alone, so the lines of a translation stay
-    aligned. All input files are written to one such pair; if the output is a folder, each input file has its own pair,
-    which with --engine ray is written by a worker.
+    aligned. All input files are written to one such pair; if the output is a folder, each input file has its own pair.
+    With --engine ray, workers write the pairs of a folder; a single pair is written here, and workers encode.
     """
     with loading():
         from volt.encode.binarize import binarize, binarize_each
@@ -73,17 +73,17 @@ def binarize(
         job = EncodeJob("bin", n_threads=speed.threads, **text.limits)
         out, files, phases = plain_path(out), text.files, Phases(quiet=quiet)
         check_places(_outputs(files, out), files, model=text.model)
-        engine.check(files, is_folder=is_folder(out))
+        engine.check(files)
         encoder = Encoder(load_model(text.model, texts=files, pattern=text.pattern), cache_words=speed.cache_words)
         frame = around.frame(encoder)
         prepare_kernels(phases, "encode", "words")
     with phases.phase("binarize", total=total_size(files), unit="B") as advance, engine.running(connects=False):
         options: dict[str, Any] = {"frame": frame, "dtype": dtype, "job": job, "progress": advance}
+        writer = engine.writer(quiet=quiet)
         if is_folder(out):
-            writer = engine.writer(quiet=quiet)
-            written = binarize_each(encoder, files, Path(out), write=writer and writer.each, **options)
+            written = binarize_each(encoder, files, Path(out), write=writer.each if writer else None, **options)
         else:
-            written = iter([binarize(encoder, files, Path(out), **options)])
+            written = iter([binarize(encoder, files, Path(out), parts=writer.parts if writer else None, **options)])
         for output in written:
             if not quiet:
                 ids = f"{counted(output.n_ids, 'id')} as {output.dtype}"

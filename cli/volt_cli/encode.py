@@ -77,7 +77,7 @@ def encode(
 
     Each line of text gives one line of pieces or ids, separated by spaces. If the output is a folder, each input file
     has its own output, written completely or not at all. Up-to-date outputs are not rewritten, and never read as input.
-    With --engine ray, workers write the outputs.
+    With --engine ray, workers write the outputs of a folder; a single output is written here, and workers encode.
     """
     with loading():
         from volt.encode.encoder import Encoder
@@ -93,19 +93,21 @@ def encode(
         paths, phases = _inputs(text.files, out, quiet=quiet), Phases(quiet=quiet)
         outputs = [out] if is_stdout(out) else output_files(paths, Path(out), job=job, each=is_folder(out))
         check_places(outputs, paths, model=text.model)
-        engine.check(paths, is_folder=is_folder(out) and not is_stdout(out))
+        engine.check(paths)
         encoder = Encoder(load_model(text.model, texts=paths, pattern=text.pattern), cache_words=speed.cache_words)
         prepare_kernels(phases, "encode", "words", "dropout" if sampling.dropout else "words")
     total = total_size(paths)
     shown = Phases(quiet=quiet or is_conversation(paths, out))
+    stdout = sys.stdout.buffer  # which Ray's messages must not reach
     with shown.phase("encode", total=total, unit="B") as advance, engine.running(connects=False):
+        write = engine.writer(quiet=quiet)
+        parts = write.parts if write else None
         if is_stdout(out):
-            texts = encode_stream(encoder, paths, job=job, progress=advance, wait=waiting_for(out))
-            write_each(sys.stdout.buffer, texts)
+            texts = encode_stream(encoder, paths, job=job, progress=advance, wait=waiting_for(out), parts=parts)
+            write_each(stdout, texts)
         elif not is_folder(out):
-            encode_one(encoder, paths, Path(out), job=job, progress=advance)
+            encode_one(encoder, paths, Path(out), job=job, progress=advance, parts=parts)
         else:
-            write = engine.writer(quiet=quiet)
             for outcome in encode_each(encoder, paths, Path(out), job=job, progress=advance, write=write):
                 if not quiet:
                     done = "is up to date" if outcome.n_lines is None else counted(outcome.n_lines, "line")

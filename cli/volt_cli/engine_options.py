@@ -62,13 +62,11 @@ class EngineOptions:
     def is_ray(self) -> bool:
         return self.engine == "ray"
 
-    def check(self, paths: Iterable[str], *, is_folder: bool = True) -> None:
-        """Raise ConfigError if workers cannot read a path. is_folder: whether the output is a folder"""
+    def check(self, paths: Iterable[str]) -> None:
+        """Raise ConfigError if workers cannot read a path."""
         if self.address is not None and not self.is_ray:
             raise ConfigError("--address works only with --engine ray; add --engine ray, or remove --address")
         if self.is_ray:
-            if not is_folder:
-                raise ConfigError("--engine ray writes one output per input file; give a folder: -o FOLDER/")
             from volt.ext.ray import WHY
             from volt.files.paths import check_files
 

@@ -23,8 +23,8 @@ from places import ROOT
 from web_servers import web_server
 
 from volt import Encoder, count_words, learn_bpe, search
-from volt.encode.binarize import binarize_each
-from volt.encode.files import EncodeJob, encode_each
+from volt.encode.binarize import binarize, binarize_each
+from volt.encode.files import EncodeJob, encode_each, encode_one, encode_stream
 from volt.encode.frames import Frame
 from volt.errors import ConfigError, CorpusError, OutputError, VoltError
 
@@ -242,6 +242,30 @@ def test_pairs_of_ids_are_those_of_one_process(
     with pytest.raises(CorpusError, match=r"e\.txt:20001: invalid UTF-8"):
         list(binarize_each(encoder, corpus, tmp_path / "bad", write=RayWriter().each, **options))
     assert not [name for name in files_of(tmp_path / "bad") if name.startswith("e.")]
+
+
+@pytest.mark.parametrize("job", [EncodeJob(), EncodeJob("npy", eos=True, truncate=5), EncodeJob("ids", errors="skip")])
+def test_one_output_of_ranges_is_that_of_one_process(
+    cluster: None, corpus: list[str], encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: EncodeJob
+) -> None:
+    """Byte for byte, in a file, a stream and a pair; an invalid line has its number in the file."""
+    monkeypatch.setattr(volt_ray, "RANGE_SIZE", 1 << 16)
+    here, there, parts = tmp_path / "here/out", tmp_path / "there/out", RayWriter().parts
+    paths = corpus if job.errors == "skip" else corpus[:4]
+    here.parent.mkdir(), there.parent.mkdir()
+    assert encode_one(encoder, paths, there, job=job, parts=parts) == encode_one(encoder, paths, here, job=job)
+    binarize(encoder, paths, there.with_name("pair"), job=job, parts=parts)
+    binarize(encoder, paths, here.with_name("pair"), job=job)
+    assert files_of(there.parent) == files_of(here.parent)
+    if job.is_text:
+        whole = b"".join(encode_stream(encoder, paths, job=job))
+        assert b"".join(encode_stream(encoder, paths, job=job, parts=parts)) == whole
+    if job.errors == "strict":
+        with pytest.raises(CorpusError, match=r"e\.txt:20001: invalid UTF-8"):
+            encode_one(encoder, corpus, there, job=job, parts=parts)
+    with pytest.raises(ConfigError, match="numbers of lines"):
+        encode_one(encoder, paths, there, job=EncodeJob(dropout=0.5, seed=1), parts=parts)
+    assert there.read_bytes() == here.read_bytes()
 
 
 def test_an_error_leaves_what_is_whole(cluster: None, corpus: list[str], encoder: Encoder, tmp_path: Path) -> None:

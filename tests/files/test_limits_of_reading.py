@@ -89,22 +89,22 @@ def test_spans_and_ranges_of_any_size(path: str, monkeypatch: pytest.MonkeyPatch
         assert file.line_end(5, 9) == 9
         block = FileSpan(file, 4, 10).block()
         assert (facts(block), block.path) == ((2, 0, b"new lower\n", 14), path)
-        cuts = [FileRange(path, start, stop, 18) for start, stop in ((0, 5), (5, 14), (14, 18))]
-        assert [[facts(one) for one in read_range(cut, first_line=7)] for cut in cuts] == [
+        cuts = [FileRange(path, start, stop, 18, first_line=7) for start, stop in ((0, 5), (5, 14), (14, 18))]
+        assert [[facts(one) for one in read_range(cut)] for cut in cuts] == [
             [(1, 2, b"low\nnew lower\n", 14)], [], [(7, 2, b"\nend", 18)],
         ]  # fmt: skip
     assert [(one.start, one.stop, one.size) for one in ranges_of(path, size=17)] == [(0, 17, 18), (17, 18, 18)]
     assert (ranges_of(path, size=18), ranges_of(f"file://{path}", size=17)) == ([], ranges_of(path, size=17))
     heard = list[int]()
 
-    def refuse(first_line: int) -> None:
-        heard.append(first_line)
+    def refuse(cut: FileRange) -> None:
+        heard.append(cut.first_line)
         raise CorpusError("x")
 
     for cut in cuts:
         with pytest.raises(CorpusError):
             numbered(cut, refuse)
-    assert heard == [2, 2, 3, 2, 3]
+    assert heard == [7, 7, 3, 7, 3]
 
 
 def test_memory_for_loops_is_aligned_and_padded(path: str) -> None:

@@ -121,4 +121,4 @@ def test_a_range_needs_few_requests(web: Web) -> None:
     web.asked.clear()
     assert len(list(read_range(part))) == 1
     assert len(web.asked) <= 6
-    assert numbered(part, lambda first_line: first_line) == ranges._UNKNOWN
+    assert numbered(part, lambda part: part.first_line) == ranges._UNKNOWN

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain, groupby, islice
 from threading import Lock
 from typing import Any
@@ -185,7 +184,7 @@ class ShardCounter:
                 if isinstance(shard, str):
                     yield from self._count_file(shard)
                 else:
-                    yield numbered(shard, partial(self._count_range, shard))
+                    yield numbered(shard, self._count_range)
 
     def _is_small(self, shard: Shard) -> bool:
         if not isinstance(shard, str) or self.fields or self.column is not None or self.word_counts or url_of(shard):
@@ -214,10 +213,9 @@ class ShardCounter:
         yield from self._count_blocks(joined(), None)
         yield CountedPart(EMPTY, 0, -n_added, 0)
 
-    def _count_range(self, shard: FileRange, first_line: int) -> CountedPart:
+    def _count_range(self, shard: FileRange) -> CountedPart:
         self._check_column(shard.path)
-        blocks = read_range(shard, first_line=first_line, **self._reading)
-        return summed(self._count_blocks(blocks, size_of(shard.path)))
+        return summed(self._count_blocks(read_range(shard, **self._reading), size_of(shard.path)))
 
     def _count_file(self, path: str) -> Iterator[CountedPart]:
         if not is_parquet(path):

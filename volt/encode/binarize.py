@@ -16,7 +16,16 @@ from volt import arguments
 from volt.encode.batch_encoder import EncodedPart
 from volt.encode.chunks import Chunk
 from volt.encode.encoder import Encoder
-from volt.encode.files import EncodeJob, Progress, check_both, encoded_parts, input_paths, of_one_file, outputs_of
+from volt.encode.files import (
+    EncodeJob,
+    Parts,
+    Progress,
+    check_both,
+    encoded_parts,
+    input_paths,
+    of_one_file,
+    outputs_of,
+)
 from volt.encode.frames import Frame
 from volt.files.atomic import check_distinct, make_folder
 from volt.files.indexed_dataset import BIN, IDX, check_dtype, dtype_for, prefix_of, write_ids
@@ -39,20 +48,22 @@ class Binarized:
 
 def binarize(
     encoder: Encoder, paths: Iterable[str], prefix: Path, *, frame: Frame | None = None, dtype: str | None = None,
-    job: EncodeJob = _JOB, progress: Progress | None = None,
+    job: EncodeJob = _JOB, progress: Progress | None = None, parts: Parts | None = None,
 ) -> Binarized:  # fmt: skip
     """Encode files, in order, into one pair of files.
 
     prefix: the path of the pair, without .bin and .idx
     frame: the special tokens around each line; by default eos after each line
     dtype: the type of the ids; by default u16 for fewer than 65,500 ids, else i32
+    parts: see `encode_stream`
     Raises ConfigError if the ids do not fit `dtype` or an output is an input; OutputError if writing fails.
     """
     paths, prefix = input_paths(paths), Path(arguments.path(prefix, "prefix"))
     check_both(encoder, job)
     check_distinct(pair_files(prefix), paths)
     frame, dtype = _resolved(encoder, frame, dtype)
-    return _write(prefix, encoded_parts(encoder, paths, job, restart=False, progress=progress), frame, dtype)
+    encode = parts or encoded_parts
+    return _write(prefix, encode(encoder, paths, job, restart=False, progress=progress), frame, dtype)
 
 
 def binarize_each(

@@ -15,7 +15,7 @@ from volt.arguments import MAX_LINE
 from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import Block, Errors, Wait, read_blocks
 from volt.files.paths import is_file
-from volt.files.ranges import FileSpan, file_spans, open_plain
+from volt.files.ranges import FileRange, FileSpan, file_spans, open_plain, read_range
 from volt.files.small_files import is_compressed
 from volt.files.threads import available_cores, prefetch
 from volt.text.normalizer import check_text
@@ -101,10 +101,14 @@ def shares(n_bytes: int, n_threads: int | None) -> tuple[int, int]:
 
 
 def file_chunks(
-    path: str, *, errors: Errors = "strict", first: int = 0, numbered: bool = True, size: int = CHUNK_SIZE,
+    path: str | FileRange, *, errors: Errors = "strict", first: int = 0, numbered: bool = True, size: int = CHUNK_SIZE,
     max_line: int | None = MAX_LINE, wait: Wait | None = None,
 ) -> Iterator[Chunk]:  # fmt: skip
-    """Yield the chunks of a file or of stdin ("-"). A thread decompresses ahead."""
+    """Yield the chunks of a file, a range of a file, or stdin ("-"). A thread decompresses ahead."""
+    if isinstance(path, FileRange):
+        for block in read_range(path, block_size=size, errors=errors, max_line=max_line):
+            yield Chunk(block.data, strips_return=True, whole=block)
+        return
     if errors == "strict" and not numbered and (file := open_plain(path)) is not None:
         yield from (Chunk(span, strips_return=True) for span in file_spans(file, size=size, max_line=max_line))
         return

@@ -33,11 +33,13 @@ from volt.errors import ConfigError, OutputError
 from volt.files.atomic import append, check_distinct, follow, identity, make_folder, retire, write_atomic
 from volt.files.blocks import Errors, Wait, is_ready
 from volt.files.paths import is_file, mark_of
+from volt.files.ranges import FileRange
 from volt.files.small_files import read_bytes
 from volt.urls import bare, name_of, url_of
 
 Output = Literal["pieces", "ids", "npy", "bin"]
 Progress = Callable[[int], object]
+Parts = Callable[..., Iterator[tuple[Chunk, EncodedPart]]]
 Write = Callable[[Encoder, Mapping[str, Path], "EncodeJob", Progress], Iterator[tuple[str, int]]]
 _MANIFEST, _MOST_UNSAVED = ".volt-encoded.json", 1 / 8
 _ARRAYS = ("npy", "bin")
@@ -113,31 +115,37 @@ def input_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
 
 
 def encode_stream(
-    encoder: Encoder, paths: Iterable[str], *, job: EncodeJob, progress: Progress | None = None, wait: Wait = is_ready
-) -> Iterator[bytes]:
+    encoder: Encoder, paths: Iterable[str], *, job: EncodeJob, progress: Progress | None = None, wait: Wait = is_ready,
+    parts: Parts | None = None,
+) -> Iterator[bytes]:  # fmt: skip
     """Yield the encoded lines of all files as text, in order, chunk by chunk.
 
     progress: called with the number of bytes of text encoded so far
     wait: the function that waits for a pipe; complete lines read before the wait are yielded first
+    parts: encodes the files; by default `encoded_parts`, in this process
     """
     check_both(encoder, job)
     if not job.is_text:
         raise ConfigError(f"{job.form} cannot go to a stream; name a file or a folder, or choose pieces or ids")
-    for _, part in encoded_parts(encoder, input_paths(paths), job, restart=False, progress=progress, wait=wait):
+    encode = parts or partial(encoded_parts, wait=wait)
+    for _, part in encode(encoder, input_paths(paths), job, restart=False, progress=progress):
         yield part.values.tobytes()
 
 
 def encode_one(
-    encoder: Encoder, paths: Iterable[str], output: Path, *, job: EncodeJob, progress: Progress | None = None
-) -> int:
+    encoder: Encoder, paths: Iterable[str], output: Path, *, job: EncodeJob, progress: Progress | None = None,
+    parts: Parts | None = None,
+) -> int:  # fmt: skip
     """Encode files into one file. Returns the number of lines.
 
+    parts: see `encode_stream`
     Raises ConfigError if the output is an input, OutputError if it cannot be written.
     """
     check_both(encoder, job)
     paths = input_paths(paths)
     check_distinct(output_files(paths, output, job=job), paths)
-    return _write(output, encoded_parts(encoder, paths, job, restart=False, progress=progress), job)
+    encode = parts or encoded_parts
+    return _write(output, encode(encoder, paths, job, restart=False, progress=progress), job)
 
 
 def encode_each(
@@ -204,8 +212,8 @@ def _files_of(output: Path, form: str) -> list[Path]:
 
 
 def encoded_parts(
-    encoder: Encoder, paths: Iterable[str], job: EncodeJob, *, restart: bool, progress: Progress | None = None,
-    wait: Wait = is_ready,
+    encoder: Encoder, paths: Iterable[str | FileRange], job: EncodeJob, *, restart: bool,
+    progress: Progress | None = None, wait: Wait = is_ready,
 ) -> Iterator[tuple[Chunk, EncodedPart]]:  # fmt: skip
     """Yield each chunk and its encoded lines; after each file, yield a chunk without text that is not awaited."""
 

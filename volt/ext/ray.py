@@ -21,18 +21,22 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import numpy as np
+
 from volt import arguments
 from volt.count.corpus import grouped, shards_of, sizes_of
 from volt.count.counting import ShardCounter
 from volt.count.kept_counts import Shard, path_of
 from volt.count.word_counts import WordCounts, summed
 from volt.display import counted
+from volt.encode.batch_encoder import EncodedPart
+from volt.encode.chunks import Chunk
 from volt.encode.encoder import Encoder
-from volt.encode.files import EncodeJob, Progress, output_files, write_each
+from volt.encode.files import EncodeJob, Progress, encoded_parts, output_files, write_each
 from volt.errors import ConfigError, OutputError, VoltError, causes, missing, reason, shown_path
 from volt.ext.ray_cluster import connected, first_sentence
 from volt.files.paths import check_files, mark_of, size_of
-from volt.files.ranges import RANGE_SIZE, packed_ranges
+from volt.files.ranges import RANGE_SIZE, numbered, packed_ranges
 from volt.files.remote import ChangedError, RefusedError
 from volt.files.retries import VARIABLE, ServerError
 from volt.files.temporary import sweep_beside
@@ -284,10 +288,12 @@ class RayMap:
 
 @dataclass(frozen=True, slots=True)
 class RayWriter:
-    """A writer for `encode_each` and `binarize_each`: a worker makes each output, in any order.
+    """A writer for `encode_each` and `binarize_each`: a worker makes each output, in any order. For a single output,
+    `parts` encodes ranges of files on workers, and this process writes.
 
         encode_each(encoder, paths, Path("out"), job=EncodeJob("bin"), write=RayWriter(address="auto"))
         binarize_each(encoder, paths, Path("out"), write=RayWriter(address="auto").each)
+        encode_one(encoder, paths, Path("out.ids"), job=EncodeJob("ids"), parts=RayWriter(address="auto").parts)
 
     address, report: as for `RayMap`
 
@@ -318,8 +324,7 @@ class RayWriter:
         if not outputs:
             return
         check_files(outputs, WHY)
-        n_cores, done, tally = job.n_threads or 1, 0, Counter[str]()
-        jobs: tuple[KernelJob, ...] = ("encode", "words", "dropout") if job.dropout else ("encode", "words")
+        n_cores, done, tally, jobs = job.n_threads or 1, 0, Counter[str](), _jobs(job)
         work = partial(_written, write=write, job=replace(job, n_threads=n_cores), files=files)
         tasks = finished(work, outputs.items(), jobs=jobs, n_cores=n_cores, tally=tally)
         with connected(self.address), _parts_removed(outputs.values(), files), closing(tasks):
@@ -334,6 +339,45 @@ class RayWriter:
                 progress(done)
                 yield path, written
             _summarize(self.report, tally, done, start)
+
+    def parts(
+        self, encoder: Encoder, paths: Iterable[str], job: EncodeJob, *, restart: bool, progress: Progress | None = None
+    ) -> Iterator[tuple[Chunk, EncodedPart]]:
+        """Encode ranges of files on workers; yield the encoded lines in order, as `encoded_parts` does."""
+        if job.dropout:
+            problem = "dropout into one output needs the numbers of lines, which workers do not know"
+            raise ConfigError(f"{problem}; encode each file into a folder, or without Ray")
+        paths, ready, tally, n, done = check_files(paths, WHY), dict[int, Ref](), Counter[str](), 0, 0
+        work = partial(_encoded, encoder=encoder, job=replace(job, n_threads=1))
+        with connected(self.address):
+            start, shards = time.monotonic(), shards_of(paths, size=RANGE_SIZE)
+            with closing(finished(work, enumerate(shards), jobs=_jobs(job), tally=tally)) as tasks:
+                for (number, _), result in tasks:
+                    ready[number] = result
+                    while n in ready:
+                        n_bytes, part = fetched(ready.pop(n))
+                        n, done = n + 1, done + n_bytes
+                        if progress:
+                            progress(done)
+                        yield Chunk(b""), part
+            _summarize(self.report, tally, done, start)
+
+
+def _jobs(job: EncodeJob) -> tuple[KernelJob, ...]:
+    return ("encode", "words", "dropout") if job.dropout else ("encode", "words")
+
+
+def _encoded(shard: tuple[int, Shard], *, encoder: Encoder, job: EncodeJob) -> tuple[int, EncodedPart]:
+    """Encode a file or a range. Return the number of bytes of its text, and its lines."""
+
+    def read(shard: Shard) -> list[tuple[int, EncodedPart]]:
+        return [(len(chunk.text), part) for chunk, part in encoded_parts(encoder, [shard], job, restart=True)]
+
+    each = read(shard[1]) if isinstance(shard[1], str) else numbered(shard[1], read)
+    firsts = np.cumsum([0, *(len(part.values) for _, part in each)])
+    ends = [part.ends + first for (_, part), first in zip(each, firsts, strict=False)]
+    values = np.concatenate([part.values for _, part in each])
+    return sum(n for n, _ in each), EncodedPart(values, np.concatenate(ends))
 
 
 def _summarize(report: Callable[[str], object] | None, tally: Counter[str], n_bytes: int, start: float) -> None:

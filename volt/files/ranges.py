@@ -177,6 +177,7 @@ class FileRange:
     version: of a URL, as in `RemoteStat`
     ratio: of a compressed file, about how many bytes of text a byte stands for: the lines start at byte `ratio · start`
         of the text or later, before byte `ratio · stop` (anywhere, if the range is the file's last)
+    first_line: the number of the first line, or a placeholder, as in `numbered`
     """
 
     path: str
@@ -185,6 +186,7 @@ class FileRange:
     size: int
     version: int = 0
     ratio: float = 0
+    first_line: int = _UNKNOWN
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -252,13 +254,9 @@ def _opened(part: FileRange) -> Descriptor:
 
 
 def read_range(
-    part: FileRange, *, block_size: int = BLOCK_SIZE, errors: Errors = "strict", max_line: int | None = MAX_LINE,
-    first_line: int = _UNKNOWN,
-) -> Iterator[Block]:  # fmt: skip
-    """Yield the blocks of a range as `read_blocks` does.
-
-    first_line: the number of the range's first line, or a placeholder, as from `numbered`
-    """
+    part: FileRange, *, block_size: int = BLOCK_SIZE, errors: Errors = "strict", max_line: int | None = MAX_LINE
+) -> Iterator[Block]:
+    """Yield the blocks of a range as `read_blocks` does."""
     if part.ratio:
         for block in _packed_blocks(part, block_size=block_size, max_line=max_line):
             yield from checked_blocks(block, errors)
@@ -266,20 +264,20 @@ def read_range(
     file, longest = _opened(part), (max_line or part.size) + len(BYTE_ORDER_MARK)
     refuse_binary(part.path, file.read_some(0, min(HEAD_SIZE, part.size)))
     pieces = _pieces(file, part, min(part.size, part.stop + longest), block_size)
-    first_line = first_line if part.start else 1
+    first_line = part.first_line if part.start else 1
     for block in blocks_of(file, pieces, block_size=block_size, max_line=max_line, first_line=first_line):
         yield from checked_blocks(block, errors)
 
 
-def numbered(part: FileRange, read: Callable[[int], T]) -> T:
-    """Call `read` with a placeholder for the first line's number; if it raises, call it with the number."""
+def numbered(part: FileRange, read: Callable[[FileRange], T]) -> T:
+    """Read a range that has a placeholder for its first line's number; if that raises, read it with the number."""
     try:
-        return read(_UNKNOWN)
+        return read(part)
     except CorpusError:
         if not part.start or part.ratio:
             raise
     file = _opened(part)
-    return read(file.line_at(_first_byte(file, part)))
+    return read(replace(part, first_line=file.line_at(_first_byte(file, part))))
 
 
 def _pieces(file: Descriptor, part: FileRange, far: int, step: int) -> Iterator[bytes]:

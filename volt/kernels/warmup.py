@@ -199,7 +199,8 @@ def compile_places(places: Sequence[str]) -> None:
 
 
 def _can_help() -> bool:
-    return available_cores() > 1 and bool(sys.executable) and not hasattr(sys, "frozen") and code_folder() is not None
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores > 1 and bool(sys.executable) and not hasattr(sys, "frozen") and code_folder() is not None
 
 
 def _started(loops: Sequence[Loop]) -> subprocess.Popen[bytes] | None:
