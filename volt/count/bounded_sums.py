@@ -110,12 +110,14 @@ def return_freed_memory() -> None:
 class CounterLimits(NamedTuple):
     """The limits of a `UnitCounter`: distinct units in each thread's table, distinct words in the shared table.
 
+    n_threads: the number of threads; None for one for each core
     by_block: whether the counter returns its words after each block, so that results do not depend on the threads
     """
 
     n_units: int = MOST
     n_words: int = 4 * MOST
     by_block: bool = False
+    n_threads: int | None = None
 
     @classmethod
     def of(cls, budget: Budget, *, approximate: bool) -> CounterLimits:

@@ -302,7 +302,8 @@ class ShardCounter:
 
     def _count_units(self, blocks: Iterator[Block], cutter: UnitCutter, size: int | None) -> Iterator[CountedPart]:
         limits = self.limits
-        counter = UnitCounter(cutter, most_units=limits.n_units, most_words=limits.n_words)
+        options = {"most_units": limits.n_units, "most_words": limits.n_words}
+        counter = UnitCounter(cutter, n_threads=limits.n_threads, **options)
         for block in blocks:
             yield CountedPart(EMPTY, block.n_lines, len(block.data), block.n_bad_lines)
             tables = [self.counted(self.texts(block))] if cutter.cuts_apart(block.data) else counter.add(block)

@@ -213,6 +213,7 @@ def _prepare(jobs: tuple[warmup.Job, ...]) -> None:
 _PATIENCE = 5  # seconds for workers to die
 _FAN = 8  # tables that a worker adds up at a time
 _MOST_PARTS = 8  # of a compressed file, which each worker must decompress from the start
+_THREADS = 4  # of a task: one that decompresses keeps three others busy
 _BUSY = 2  # cores that a task occupies while it decompresses ahead and counts
 
 
@@ -254,7 +255,7 @@ class RayMap:
         jobs: tuple[KernelJob, ...] = ("count",) if counter.is_by_units else ()
         (sizes, total), done, sums, tally = sizes_of(paths), 0, _Sums(), Counter[str]()
 
-        silent = counter.silent()
+        silent = replace(counter.silent(), limits=counter.limits._replace(n_threads=_THREADS))
 
         def count(group: list[tuple[Shard, int]]) -> WordCounts:
             return silent(tuple(shard for shard, _ in group))
