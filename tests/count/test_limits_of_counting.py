@@ -50,7 +50,7 @@ def test_a_budget_is_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
     for n_cores in (1, 4, 1000):
         monkeypatch.setattr(bounded_sums, "available_cores", lambda n=n_cores: n)
         limits += [CounterLimits.of(budget, approximate=n_cores > 1) for budget in of.values()]
-    assert [tuple(one) for one in limits] == [
+    assert [tuple(one)[:3] for one in limits] == [
         (104_857, 104_857, False), (384_477, 384_477, False), (1_048_576, 4_194_304, False),
         (26_214, 104_857, True), (96_119, 384_477, True), (1_048_576, 4_194_304, True),
         (4_096, 104_857, True), (4_096, 384_477, True), (8_773, 4_194_304, True),
