@@ -117,7 +117,7 @@ def encode_offsets(
     is_bytes = vocabulary.pretokenizer.is_bytes
     [words] = own.restored([[word for word, *_ in cut]], is_bytes=is_bytes)
     for number, ((word, start, end), pieces) in enumerate(zip(cut, encode_words(words), strict=True)):
-        unseen = 0 if is_bytes else len(word) + (vocabulary.marker == "prefix") - (end - start)
+        unseen = (vocabulary.marker == "prefix") + (0 if is_bytes else len(word) - (end - start))
         for piece, first, last in _within_word(vocabulary, pieces):
             i, j = start + max(0, first - unseen), start + max(0, last - unseen)
             yield piece, starts[i], ends[j] if j > i else starts[i], number
