@@ -66,6 +66,8 @@ def test_offsets_cover_the_line(text, scheme, with_user):
     st.sampled_from(["bytes", r"bytes+split:\p{L}+| ", r"bytes+matches:\p{L}+| "]),
     st.booleans(),
 )
+@example("@@", "prefix", r"bytes+matches:\p{L}+| ", True)  # no "▁" before an isolated user token
+@example("▁ ", "suffix", r"bytes+matches:\p{L}+| ", False)
 @FEW
 def test_pieces_of_bytes_come_from_their_spans(text, marker, pretokenizer, with_user):
     """With any marker, a span holds the bytes of its piece, and spans are in order. Decoding drops the "▁" of words."""
