@@ -129,6 +129,22 @@ def test_encoding_a_line_loads_no_library_that_it_does_not_use(encoding: set[str
     assert not unused - at_any_rate()
 
 
+LINE = """
+from volt.encode.encoder import Encoder
+from volt.text.special_tokens import SpecialTokens
+from volt.vocabulary import Vocabulary
+
+vocabulary = Vocabulary((), ("l", "o", "w"), marker="none", special=SpecialTokens(user=("<u>",)), pretokenizer="bytes")
+assert Encoder(vocabulary).encode_ids("low<u>low").tolist() == [5, 6, 7, 4, 5, 6, 7]
+"""
+
+
+def test_encoding_a_line_of_bytes_needs_no_data_frames() -> None:
+    """Even with user tokens, as in most tokenizer.json, once the arrays of the pattern are on disk."""
+    exec(LINE, {})
+    assert "polars" not in loaded("-c", LINE)
+
+
 def test_encoding_a_line_loads_no_other_work_of_volt(encoding: set[str]) -> None:
     """Encoding stands on the vocabulary: not on counting, search, streams or reports."""
     others = {

@@ -62,6 +62,23 @@ def test_what_is_left_says_the_same(old, given_words, others, closed, keep_atoms
     assert found.n_pieces_before == sum(len(encoded(word, old)) for word in given_words)
 
 
+@pytest.mark.parametrize("how", [{}, {"byte_fallback": True}, {"fuse_unk": True}], ids=str)
+@pytest.mark.parametrize(
+    ("pretokenizer", "marker"),
+    [("whitespace", "suffix"), ("whitespace", "prefix"), ("gpt2", "suffix"), ("unicode", "none"), ("bytes", "suffix")],
+)
+def test_pieces_are_those_of_the_text(tmp_path, pretokenizer, marker, how):
+    """Including a "</w>" after a user token, several byte tokens for a character, and one piece for fused unknowns."""
+    text, user = "low lower <u> a<u>b c<u> <u>low éé日本x 日日", SpecialTokens(user=("<u>",))
+    (tmp_path / "a.txt").write_text(text)
+    counts = volt.count_words(tmp_path / "a.txt", pretokenizer=pretokenizer, special=user)
+    merges, cut = (("l", "o"), ("o", "w")), {"pretokenizer": counts.pretokenizer, "marker": marker}
+    old = Vocabulary(merges, ("l", "o", "w", "e", "a", "b", "lo", "ow"), special=user, **cut, **how)
+    found = volt.shrink(old, counts, to=len(old) - 1)
+    assert found.n_pieces_before == len(volt.Encoder(old).encode(text))
+    assert found.n_pieces == len(volt.Encoder(found.vocabulary).encode(text))
+
+
 @MANY
 @given(vocabularies(longest=6), word_lists)
 def test_one_token_less_is_the_one_that_adds_least(old, given_words):

@@ -73,6 +73,8 @@ def test_errors_name_options(run: Run, tmp_path: Path) -> None:
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
     assert b"pass --encoding-errors replace" in run("search", "latin.txt", status=1).stderr
     assert b"learn with --min-pair-count 1" in run("search", "corpus.txt", "--min-pair-count", "9999", status=1).stderr
+    kept = ("search", "corpus.txt", "--keep", "kept", "--memory", "1G", "--approximate")
+    assert b"; remove --keep kept or --approximate\n" in run(*kept, status=2).stderr
     few = run("search", "corpus.txt", "--sizes", "12:900:1", "--candidates", "5", status=1).stderr
     assert b"learn more with --candidates " in few
     assert b"find one with `volt search CORPUS" in run("inspect", "-m", "corpus.txt", status=1).stderr

@@ -149,6 +149,20 @@ def test_a_reader_that_has_had_enough(start_stream: Start) -> None:
     assert load_state("s.json")["n"] >= 3
 
 
+def test_only_written_lines_are_reported(start_stream: Start) -> None:
+    """When the reader closes the pipe in the middle of a block, the lines of the sources add up to those written."""
+    process = start_stream("run", "stream.yaml")
+    read_lines(process, 3)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.wait(DEADLINE) == 0
+    message = re.fullmatch(r"([\d,]+) lines, .*; \w+ ([\d,]+), \w+ ([\d,]+)\n", process.stderr.read().decode())
+    assert message is not None
+    n, *parts = (int(number.replace(",", "")) for number in message.groups())
+    assert n == sum(parts) >= 3
+
+
 def test_a_full_disk_is_reported(start_stream: Start, volt_stream: Run) -> None:
     """A full disk under stdout is an error with the line, and the state is that line's; so is one under the state."""
     with open("/dev/full", "wb") as full:

@@ -7,7 +7,7 @@ from encoders import FEW, LOSSLESS, NORMALIZERS, USER, encoder, schemes, texts
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from volt.text.byte_alphabet import BYTE_TOKENS
+from volt.text.byte_alphabet import BYTE_TOKENS, to_bytes
 from volt.text.normalizer import Normalizer
 
 
@@ -58,3 +58,28 @@ def test_offsets_cover_the_line(text, scheme, with_user):
     assert all(char.isspace() for char in missing)
     if scheme in LOSSLESS:
         assert not missing
+
+
+@given(
+    texts,
+    st.sampled_from(["suffix", "prefix", "none"]),
+    st.sampled_from(["bytes", r"bytes+split:\p{L}+| ", r"bytes+matches:\p{L}+| "]),
+    st.booleans(),
+)
+@example("@@", "prefix", r"bytes+matches:\p{L}+| ", True)  # no "▁" before an isolated user token
+@example("▁ ", "suffix", r"bytes+matches:\p{L}+| ", False)
+@FEW
+def test_pieces_of_bytes_come_from_their_spans(text, marker, pretokenizer, with_user):
+    """With any marker, a span holds the bytes of its piece, and spans are in order. Decoding drops the "▁" of words."""
+    user = USER * with_user
+    made = encoder(marker, pretokenizer, user=user)
+    found = made.encode_offsets(text)
+    assert [piece for piece, *_ in found] == made.encode(text)
+    assert [span for _, *span in found] == sorted(span for _, *span in found)
+    assert made.encode_spans([text]).ids.tolist() == made.encode_ids(text).tolist()
+    for piece, start, end in found:
+        assert 0 <= start <= end <= len(text)
+        bare = piece.removesuffix("</w>") if marker == "suffix" else piece.removeprefix("▁" * (marker == "prefix"))
+        assert text[start:end] == piece if piece in user else to_bytes(bare) in text[start:end].encode()
+    if marker != "suffix" and "matches" not in pretokenizer:
+        assert made.decode([piece for piece, *_ in found]) == text

@@ -138,6 +138,13 @@ def test_a_duration_that_is_none_is_refused(duration, limit):
         patience()
 
 
+def test_an_invalid_variable_is_refused_before_the_first_failure(web, limit):
+    """Also if the server answers at once."""
+    limit.setenv("VOLT_RETRY_FOR", "soon")
+    with pytest.raises(ConfigError, match=r"^VOLT_RETRY_FOR is 'soon'; give a duration"):
+        expand(f"{web.url}/a.txt")
+
+
 def test_a_long_failure_is_warned_of_without_secrets(clock):
     """Once per server, after ten seconds, and with nothing of the path."""
     tries = Retries("https://me:hunter2@host/a.txt?Signature=hunter2")

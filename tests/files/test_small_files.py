@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 from counting import PACKERS
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volt.errors import CandidateError, ConfigError, CorpusError, VoltError
+from volt.files import small_files
 from volt.files.blocks import read_blocks
 from volt.files.paths import expand
 from volt.files.ranges import file_spans
@@ -35,6 +37,19 @@ def test_the_limit_counts_unpacked_bytes_of_all_members(tmp_path: Path, packer: 
         path.write_bytes(b"".join(map(PACKERS[packer], parts)))
         with pytest.raises(ConfigError, match="a: more than 4,000 bytes, too many for such a file; check the path"):
             read_bytes(path, kind=ConfigError, most=len(text))
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+def test_the_start_of_a_packed_file_needs_no_more_than_its_start(
+    tmp_path: Path, packer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of three megabytes that hardly shrink, half are read at most; the bytes are the first of the text."""
+    text, read = Random(1).randbytes(3 << 20), list[int]()
+    (tmp_path / "a").write_bytes(PACKERS[packer](text))
+    start = small_files.read_start
+    monkeypatch.setattr(small_files, "read_start", lambda *a, **k: (data := start(*a, **k), read.append(len(data)))[0])
+    assert small_files.read_head(tmp_path / "a", 4096, kind=ConfigError) == text[:4096]
+    assert max(read) < len(text) // 2
 
 
 @pytest.mark.parametrize("kind", [CandidateError, ConfigError])

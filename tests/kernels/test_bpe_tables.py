@@ -8,9 +8,12 @@ from random import Random
 import numpy as np
 import pytest
 
+from volt.encode.encoder import Encoder
+from volt.errors import VocabularyError
 from volt.kernels import bpe_tables
 from volt.kernels.arrays import table_size
 from volt.kernels.bpe_tables import MOST, N_FIRST, NO_RANK, Spellings, cuts, rank_of, ranked_merges, spellings
+from volt.vocabulary import Vocabulary
 
 # Parts of loops are plain Python to tests, which does not wrap integers silently.
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered in scalar:RuntimeWarning")
@@ -49,10 +52,21 @@ def test_a_table_doubles_until_all_pairs_have_a_slot() -> None:
     numbers, sizes, nothing = np.arange(9, dtype=np.int32), list[int](), np.zeros(0, np.int32)
     empty = [np.full(n, 2**64 - 1, np.uint64) for n in (8, 64)]
     assert [bool(bpe_tables.fill(pairs, *[numbers] * 3)) for pairs in empty] == [False, True]
-    with pytest.raises(ValueError, match="no size of the hash table"):
+    with pytest.raises(VocabularyError, match="the merges collide in hash tables of all sizes"):
         bpe_tables.filled(5, nothing, lambda merges: bool(sizes.append(len(merges.pairs))), one_by_one=False)
     assert sizes == [16 << power for power in range(7)]
     assert [table_size(n) for n in (0, 4, 5, 8, 9)] == [8, 8, 16, 16, 32]
+
+
+def test_merges_chosen_to_collide_are_refused() -> None:
+    """Three pairs that share both slots in tables of 8 to 512 slots end in an error of VOLT, not of Python."""
+    atoms, (lefts, rights) = [chr(0x100 + number) for number in range(2_000)], np.indices((2_000, 2_000)).reshape(2, -1)
+    one, other = bpe_tables._slots(bpe_tables._pair(lefts, rights), np.zeros(512, np.int64))
+    both = 512 * one + other
+    chosen = np.flatnonzero(both == both[0])[:3]
+    merges = tuple((atoms[left], atoms[right]) for left, right in zip(lefts[chosen], rights[chosen], strict=True))
+    with pytest.raises(VocabularyError, match=r"as in a manipulated file; use another file$"):
+        Encoder(Vocabulary(merges, (*atoms, *map("".join, merges)), marker="none"))
 
 
 def table_of(tokens: list[Run]) -> Spellings:

@@ -120,6 +120,18 @@ def test_what_a_trial_cannot_do_is_refused(corpus: Path, options: dict[str, Any]
         tiny(corpus, **options)
 
 
+def test_sources_are_paths(tmp_path: Path) -> None:
+    """As for `count_words`."""
+    odd: list[tuple[Any, str]] = [
+        (5, r"sources is 5 \(int\)"),
+        ({"low": 3}, "sources is a dict"),
+        ([5], r"sources\[0\]"),
+    ]
+    for sources, message in odd:
+        with pytest.raises(ConfigError, match=f"^{message}.*; give (a|the) path"):
+            run(sources, tmp_path, hours=1)
+
+
 @pytest.mark.parametrize("epochs", [0, -1, float("nan"), 1e9])
 def test_lengths_out_of_range_are_refused(epochs: float) -> None:
     """Epochs are positive and at most a million."""

@@ -55,7 +55,9 @@ class Drops:
         self.retained: list[bool] = (tables.retained > 0).tolist()
         self.in_use = [True] * len(keys)
         self.counts: list[int] = merged.token_counts().tolist()
-        self.n_unknown = int(np.repeat(words.counts, np.diff(words.ends, prepend=0))[words.symbols < 0].sum())
+        unknown, often = words.symbols < 0, np.repeat(words.counts, np.diff(words.ends, prepend=0))
+        symbols = zip(words.symbols[unknown].tolist(), often[unknown].tolist(), strict=True)
+        self.n_unknown: int = sum(n * len(tables.spell(one)) for one, n in symbols if not tables.is_continued(one))
         self.first_parts = [None if key < 0 else (key >> 32, key & 0xFFFFFFFF) for key in keys]
         self.parts: list[set[int]] = [set() for _ in keys]
         for left, right in vocabulary.merges:

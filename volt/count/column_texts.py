@@ -108,6 +108,9 @@ def _json_text(block: Block, index: int, line: str, column: str) -> str:
     if not line or line.isspace():
         return ""
     place = block.place(index)
+    if not is_json_lines(block.path) and not line.lstrip().startswith("{"):
+        message = "not JSON lines or Parquet; name only files that are, or remove"
+        raise CorpusError(f"{place}: {message}", hint={"column": column})
     record = _json_record(place, line)
     if column not in record:
         raise CorpusError(f"{place}: no column {column!r}; there are: {', '.join(record)}")

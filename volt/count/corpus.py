@@ -84,7 +84,9 @@ def count_words(
     ...     count_words(file.name, fields=2).words
     ['hello', 'world']
     """
-    sources = _paths(sources)
+    if isinstance(sources, Mapping):
+        raise arguments.refusal(sources, "sources", "did you mean volt.WordCounts.from_pairs(counts)?")
+    sources = checked_sources(sources)
     about_to_use_polars()
     arguments.choice(errors, "errors", get_args(Errors))
     min_count = arguments.whole(min_count, "min_count", low=1)
@@ -103,7 +105,8 @@ def count_words(
     paths = expand(sources)
     if store:
         if approximate:
-            raise ConfigError("approximate counts all files together, but keep counts each 64 MB alone; remove one")
+            hint = {"keep": store.folder, "approximate": True}
+            raise ConfigError("kept counts are of 64 MB, approximate ones of all files together; remove", hint=hint)
         paths = check_files(paths, "keep works only with")
         store.prepare()
         map, in_order = (_in_groups if in_order else map), False
@@ -133,9 +136,7 @@ def _budget(memory: int | str | None, *, approximate: bool, in_order: bool) -> B
     return None if memory is None else Budget.of(memory)
 
 
-def _paths(sources: Sources) -> list[str]:
-    if isinstance(sources, Mapping):
-        raise arguments.refusal(sources, "sources", "did you mean volt.WordCounts.from_pairs(counts)?")
+def checked_sources(sources: Sources) -> list[str]:
     if isinstance(sources, str | os.PathLike):
         return [arguments.path(sources, "sources")]
     result = arguments.several(sources, "sources", remedy="give a path, or a list of paths")

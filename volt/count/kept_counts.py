@@ -18,11 +18,11 @@ from io import BytesIO
 import polars as pl
 
 from volt.count.word_counts import CountedPart
-from volt.errors import ConfigError, CorpusError
+from volt.errors import ConfigError, CorpusError, OutputError, shown_path
 from volt.files.atomic import check_writable, make_folder, write_atomic
 from volt.files.paths import identity_of
 from volt.files.ranges import FileRange
-from volt.files.small_files import read_start
+from volt.files.small_files import is_pipe, read_start
 from volt.files.threads import in_order
 from volt.urls import url_of
 
@@ -70,8 +70,10 @@ class KeptCounts:
         return part
 
     def _read(self, name: str) -> CountedPart | None:
+        if is_pipe(place := self._place(name)):  # opening it would wait for ever
+            raise OutputError(f"{shown_path(place)}: is a pipe; remove it")
         with suppress(CorpusError):
-            data = read_start(self._place(name), -1)
+            data = read_start(place, -1)
             if data[:_CHECK] == _digest(name, data[_CHECK:]):
                 table = pl.read_ipc_stream(BytesIO(data[_CHECK + _NUMBERS.size :]))
                 return CountedPart(table, *_NUMBERS.unpack_from(data, _CHECK))

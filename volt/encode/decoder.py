@@ -193,7 +193,8 @@ def _ends_with_space(vocabulary: Vocabulary) -> bool:
 
 
 def _texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[bytes]:
-    is_bytes, shows_spaces = vocabulary.pretokenizer.is_bytes, _shows_spaces(vocabulary)
+    is_bytes = vocabulary.pretokenizer.is_bytes
+    shown = "" if is_bytes and vocabulary.marker == "prefix" else " " if _shows_spaces(vocabulary) else PREFIX
     byte_of = _BYTES if vocabulary.byte_fallback and not is_bytes else {}
     special = set(vocabulary.special.all) if is_bytes else set[str]()
     ends_words, space = vocabulary.marker == "suffix", " " * _ends_with_space(vocabulary)
@@ -204,7 +205,7 @@ def _texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[bytes]:
             yield piece.encode()
         else:
             text = piece.removesuffix(SUFFIX) + space if ends_words and piece.endswith(SUFFIX) else piece
-            text = text.replace(PREFIX, " ") if shows_spaces else text
+            text = text.replace(PREFIX, shown)
             yield to_bytes(text) if is_bytes else text.encode("utf-8", "surrogatepass")
 
 

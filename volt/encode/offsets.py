@@ -71,11 +71,12 @@ def _word_spans(
 ) -> Iterator[tuple[int, int]]:
     places = pretokenizer.dummy_places(text, hidden=hidden)
     source = SPACE.join(text[start:end] for start, end in pairwise([0, *places, len(text)])) if places else text
-    source, end = source.replace(SPACE, " ") if pretokenizer.keeps_spaces else source, 0
+    shown, end = SPACE if pretokenizer.is_bytes or not pretokenizer.keeps_spaces else " ", 0  # what "▁" stands for
+    source = source.replace(SPACE, shown)
     dummies = [place + number for number, place in enumerate(places)]  # where they are in `source`
     for word in words:
         plain = to_bytes(word).decode() if pretokenizer.is_bytes else word
-        start = source.index(plain.replace(SPACE, " ") if pretokenizer.keeps_spaces else plain, end)
+        start = source.index(plain.replace(SPACE, shown), end)
         end = start + len(plain)
         yield start - bisect_left(dummies, start), end - bisect_left(dummies, end)
 
@@ -114,11 +115,11 @@ def encode_offsets(
     starts = np.append(edges[from_hidden[:, 0]], len(line)).tolist()
     ends = np.append(0, edges[from_hidden[:, 1]]).tolist()
     cut = pretoken_spans(vocabulary.pretokenizer, normal, hidden=bool(vocabulary.special.user))
-    is_bytes = vocabulary.pretokenizer.is_bytes
-    [words] = own.restored([[word for word, *_ in cut]], is_bytes=is_bytes)
-    for number, ((word, start, end), pieces) in enumerate(zip(cut, encode_words(words), strict=True)):
-        unseen = 0 if is_bytes else len(word) + (vocabulary.marker == "prefix") - (end - start)
-        for piece, first, last in _within_word(vocabulary, pieces):
+    [words] = own.restored([[word for word, *_ in cut]], is_bytes=vocabulary.pretokenizer.is_bytes)
+    for number, ((_, start, end), pieces) in enumerate(zip(cut, encode_words(words), strict=True)):
+        spans = list(_within_word(vocabulary, pieces))
+        unseen = spans[-1][2] - (end - start)  # characters of an added "▁"
+        for piece, first, last in spans:
             i, j = start + max(0, first - unseen), start + max(0, last - unseen)
             yield piece, starts[i], ends[j] if j > i else starts[i], number
 

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from volt.text.patterns.splitter import WordCutter
 
 
+_SHORT = 10_000  # characters
+
+
 def split_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[str]]:
     """Return the pre-tokens of each line. Raises CorpusError if a line contains a lone surrogate."""
     texts = [check_text(line) for line in lines]
@@ -78,7 +81,9 @@ def joined_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
         words = _pretokens(vocabulary, own.put(lines)).to_list()
         return list(map(" ".join, own.restored(words, is_bytes=vocabulary.pretokenizer.is_bytes)))
     if (cutter := cutter_of(vocabulary)) is not None:
-        return cutter.cut_texts(_normal(vocabulary, lines).to_list())
+        is_plain = vocabulary.normalizer.name == "none" and _is_short(lines)  # then Polars need not be imported
+        texts = list(map(vocabulary.special.hide_text, lines)) if is_plain else _normal(vocabulary, lines).to_list()
+        return cutter.cut_texts(texts)
     return _pretokens(vocabulary, lines).list.join(" ").to_list()
 
 
@@ -111,8 +116,15 @@ def _normal(vocabulary: Vocabulary, lines: Sequence[str]) -> pl.Series:
     import polars as pl
 
     about_to_use_polars()
-    texts = pl.DataFrame({"text": lines}, schema={"text": pl.String})
-    return texts.select(vocabulary.normalizer.apply(vocabulary.special.hide(pl.col("text")))).to_series()
+    special, text, is_short = vocabulary.special, pl.col("text"), _is_short(lines)
+    texts = list(map(special.hide_text, lines)) if is_short else lines
+    normal = vocabulary.normalizer.apply(text if is_short else special.hide(text))
+    return pl.DataFrame({"text": texts}, schema={"text": pl.String}).select(normal).to_series()
+
+
+def _is_short(lines: Sequence[str]) -> bool:
+    """Check whether to search for each user token; for longer text, Polars builds an automaton of all tokens."""
+    return len(lines) == 1 and len(lines[0]) < _SHORT
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ class Retries:
     """The pauses between the tries of one request, whose time runs from its first failure."""
 
     def __init__(self, url: str) -> None:
-        self.url, self._n, self._start = url, 0, 0.0
+        self.url, self._n, self._start, self._limit = url, 0, 0.0, patience()
 
     def pause(self, message: str, *, wait: float = 0.0) -> None:
         """Sleep before the next try. Raises ServerError if the time is over, or shorter than the requested wait.
@@ -89,7 +89,7 @@ class Retries:
         wait: seconds for which the server asked
         """
         self._n, self._start = self._n + 1, self._start or clock()
-        now, limit = clock(), patience()
+        now, limit = clock(), self._limit
         passed, deadline = now - self._start, self._start + limit
         if now >= deadline or passed + wait > limit:
             tries = f"{counted(self._n, 'try', 'tries')} in {passed:,.0f} s failed, the last with: {message}"

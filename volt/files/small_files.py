@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _REMEDY = "; convert it to UTF-8"
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7z", b"\x28\xb5")  # signatures, checked before the slow import of decoders
 _MOST_UNPACKED = 1 << 28  # bytes, by default
+_MOST_IN_FRONT = 1 << 20  # bytes of a compressed file that may precede its first text, such as a whole block of bzip2
 
 
 def read_bytes(path: str | Path, *, kind: type[VoltError], most: int | None = None) -> bytes:
@@ -45,7 +46,7 @@ def read_head(path: str | Path, n_bytes: int, *, kind: type[VoltError]) -> bytes
     head = read_start(path, n_bytes, kind=kind)
     if not head.startswith(_PACKED):
         return head
-    return _unpacked(path, read_start(path, -1, kind=kind), kind=kind, most=n_bytes)[:n_bytes]
+    return _unpacked(path, read_start(path, n_bytes + _MOST_IN_FRONT, kind=kind), kind=kind, most=n_bytes)[:n_bytes]
 
 
 def read_start(path: str | Path, n_bytes: int, *, kind: type[VoltError] = CorpusError) -> bytes:

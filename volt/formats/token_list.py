@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from volt.display import counted
 from volt.errors import VocabularyError
 from volt.files.atomic import write_atomic
 from volt.files.small_files import read_text
@@ -120,8 +121,9 @@ def _not_listed(vocabulary: Vocabulary, *, has_counts: bool) -> Iterator[str]:
     if vocabulary.counts and not has_counts:
         yield "the list has no counts"
     if vocabulary.scaffolding:
-        what = f"{len(vocabulary.scaffolding)} merges make tokens that are not listed and have to be split back"
-        yield f"{what}, as VOLT and subword-nmt's --vocabulary do; export it closed to list them"
+        lacking = counted(len(vocabulary.scaffolding), "token")
+        what = f"the list lacks {lacking} that merges make and encoding has to split back"
+        yield f"{what}, as VOLT and subword-nmt's --vocabulary do; export it closed to list all tokens"
 
 
 def spelling_notes(vocabulary: Vocabulary, *, has_counts: bool) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from volt.errors import VocabularyError
 from volt.kernels.arrays import IntArray, KeyArray, LongArray, table_size
 from volt.kernels.jit import borrowing, inlined, releasing
 
@@ -183,7 +184,7 @@ def filled(n_pairs: int, results: IntArray, enter: Callable[[Merges], bool], *, 
         if enter(merges):
             return merges._replace(rivals=_rivals(merges)) if first > 0 else merges
         n_slots *= 2
-    raise ValueError("no size of the hash table gives each pair of these merges a slot of its own")
+    raise VocabularyError("the merges collide in hash tables of all sizes, as in a manipulated file; use another file")
 
 
 def _rivals(merges: Merges) -> KeyArray:

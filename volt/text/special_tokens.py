@@ -134,7 +134,8 @@ class SpecialTokens:
 
         text: any
         """
-        return _finder(self.user).sub(lambda match: _hidden(self.user)[match[0]], text) if self.user else text
+        hidden = _hidden(self.user)
+        return self._finder(text).sub(lambda match: hidden[match[0]], text)
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return the start and end of each user token in a text.
@@ -144,7 +145,12 @@ class SpecialTokens:
         >>> SpecialTokens(user=("<url>",)).spans("see <url>!")
         [(4, 9)]
         """
-        return [match.span() for match in _finder(self.user).finditer(text)] if self.user else []
+        return [match.span() for match in self._finder(text).finditer(text)]
+
+    def _finder(self, text: str) -> re.Pattern[str]:
+        """Return a regex of the user tokens in a text. With all tokens, it would have thousands of branches."""
+        found = [token for token in self.user if token in text]
+        return re.compile("|".join(map(re.escape, sorted(found, key=len, reverse=True))) or "(?!)")
 
     def revealed(self, code_point: int) -> str | None:
         """Return the user token that a private character stands for, if any.
@@ -153,11 +159,6 @@ class SpecialTokens:
         """
         number = code_point - FIRST_HIDDEN
         return self.user[number] if 0 <= number < len(self.user) else None
-
-
-@lru_cache(maxsize=16)  # sorting and compiling thousands of tokens takes longer than searching most lines
-def _finder(user: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(map(re.escape, sorted(user, key=len, reverse=True))))
 
 
 @lru_cache(maxsize=16)

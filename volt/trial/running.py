@@ -31,7 +31,7 @@ from volt.choose.learning import learn_enough
 from volt.choose.rules import checked_training
 from volt.choose.search import search
 from volt.choose.training_law import Training
-from volt.count.corpus import count_words
+from volt.count.corpus import checked_sources, count_words
 from volt.errors import ConfigError, VoltError
 from volt.files.atomic import make_folder
 from volt.files.blocks import Errors
@@ -270,7 +270,7 @@ def run(
     seed = arguments.whole(seed, "seed", low=0, high=(1 << 31) - 1)
     recipe = usual_recipe(device) if recipe is None else arguments.instance(recipe, TrainingRecipe, "recipe")
     folder = Path(arguments.path(folder, "folder"))
-    encoded = read_texts(expand(sources), errors=errors)
+    encoded = read_texts(expand(checked_sources(sources)), errors=errors)
     make_folder(folder)
     with Results.open(folder / "trial.jsonl", check) as results:
         if any(row["text"] != fingerprint(encoded) for row in results.rows):

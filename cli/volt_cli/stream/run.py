@@ -309,9 +309,10 @@ class _Run:
         message = counted(n, "line") + f", {self._left:,} over all runs" * (self.positions.first > 0)
         if n and result.seconds:
             message += f", in {result.seconds:,.1f} s ({n / result.seconds:,.0f} per second)"
-        if len(result.sources) > 1:
-            sources = sorted(result.sources.items(), key=lambda item: -item[1].lines)
-            shown = [f"{name} {source.lines:,}" for name, source in sources[:_MOST_SOURCES]]
+        if len(result.sources) > 1:  # the stream has delivered lines that were not written
+            written = self.stream.state(at=self._left)["sources"]
+            sources = sorted(written.items(), key=lambda item: -item[1]["lines"])
+            shown = [f"{name} {source['lines']:,}" for name, source in sources[:_MOST_SOURCES]]
             message += f"; {', '.join(shown)}" + " and others" * (len(sources) > _MOST_SOURCES)
         if result.n_faults:
             reasons = ", ".join(f"{reason} {count:,}" for reason, count in result.reasons.items())
