@@ -16,11 +16,10 @@ from threading import Timer
 from typing import Any
 
 import pytest
-from commands import TEXT, Done, Run, foreign_options, status_of
+from commands import TEXT, VOLT, Done, Run, foreign_options, status_of
 from drawn import LINES_SHARE, examples
 from hypothesis import settings
 from stream_commands import CONFIG, DEADLINE, Process, Start
-from warm_up import warm_up
 from web_servers import Clock
 
 Lines = Callable[..., list[str]]
@@ -61,7 +60,7 @@ def _let_children_hear() -> None:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Compile before workers start: each would otherwise compile the same."""
     if session.config.getoption("numprocesses", None) and not hasattr(session.config, "workerinput"):
-        warm_up()
+        subprocess.run([*VOLT, "warmup", "--quiet"], check=True)
 
 
 @pytest.fixture(scope="session")

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 DRAWS_ALL = os.environ.get("VOLT_EXAMPLES") == "all"
 _SHARE, _LEAST, _USUAL = 6, 8, 100
 LINES_SHARE = 12  # of a corpus
+Case = TypeVar("Case")
 
 
 def examples(n: int = _USUAL, share: int = _SHARE) -> int:
@@ -24,9 +25,9 @@ def examples(n: int = _USUAL, share: int = _SHARE) -> int:
     return n if DRAWS_ALL else min(n, max(_LEAST, n // share))
 
 
-def some(places: Sequence[int]) -> Sequence[int]:
-    """Return every sixth of these places; all of them in campaigns."""
-    return places[:: 1 if DRAWS_ALL else _SHARE]
+def some(cases: Sequence[Case]) -> Sequence[Case]:
+    """Return every sixth of these cases; all of them in campaigns."""
+    return cases[:: 1 if DRAWS_ALL else _SHARE]
 
 
 def in_turns(rows: Iterable[Sequence[object]], n: int) -> list[Any]:

@@ -13,6 +13,7 @@ from pydoc_data.topics import topics
 from typing import Any
 
 import pytest
+from commands import all_commands, options_of
 from drawn import DRAWS_ALL
 from places import ROOT
 from shell import split
@@ -103,26 +104,13 @@ def unknown_options(words: list[str]) -> list[str]:
     >>> unknown_options(["volt", "stream", "run", "a.yaml", "--limits", "3"])
     ['--limits']
     """
-    from typer.main import get_command
-
-    from volt_cli.app import app
-
-    if words[0] != "volt":
-        return []
-    command, rest = get_command(app), words[1:]
-    while rest and rest[0] in getattr(command, "commands", {}):
-        command, rest = command.commands[rest[0]], rest[1:]
-    known = {name for param in command.params for name in (*param.opts, *param.secondary_opts)} | {"--help"}
-    return [word for word in rest if word.startswith("-") and word not in {*known, "-"}]
+    known = options_of(words[1:])
+    return [word for word in words if words[0] == "volt" and word.startswith("-") and word not in {*known, "-"}]
 
 
 def test_the_options_that_pages_name_exist() -> None:
     """Every option behind the name of a command, in a block or inside a sentence, is one of that command."""
-    import typer
-
-    from volt_cli.app import app
-
-    root, n_seen = typer.main.get_command(app), 0
+    root, n_seen = all_commands()["volt"], 0
     for path in [ROOT / "README.md", *FOLDER.rglob("*.md")]:
         text = path.read_text(encoding="utf-8").replace("\\\n", " ")
         for words, options in re.findall(r"\bvolt ((?:stream )?[a-z-]+)\b([^\n`|;&>#]*)", text):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import runpy
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -19,23 +17,10 @@ import yaml
 from commands import status_of
 from drawn import DRAWS_ALL
 from places import ROOT
+from programs import start
 
 FOLDER = ROOT / "examples"
 Program = Callable[..., str]
-
-
-def start(*words: str | Path, folder: Path, status: int = 0, **environment: str) -> str:
-    """Run a program, with `volt` on the PATH: its stdout."""
-    tools = folder.parent / f"{folder.name}-tools"
-    tools.mkdir(exist_ok=True)
-    (tools / "volt").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m volt_cli "$@"\n')
-    (tools / "volt").chmod(0o755)
-    python_path = os.pathsep.join([str(ROOT), str(ROOT / "cli"), os.environ.get("PYTHONPATH", "")])
-    path = os.pathsep.join([str(tools), os.environ["PATH"]])
-    variables = {**os.environ, "PYTHONPATH": python_path, "PATH": path, **environment}
-    done = subprocess.run([*map(str, words)], cwd=folder, env=variables, capture_output=True, text=True, timeout=300)
-    assert done.returncode == status, done.stderr
-    return done.stdout
 
 
 @pytest.fixture
@@ -172,23 +157,3 @@ def test_a_job_of_kubernetes_runs_the_script_of_its_image() -> None:
     assert {f"docker build -f examples/kubernetes/Dockerfile -t {name} ." in image for name in images} == {True}
     variables = yaml.safe_load(spec["runtimeEnvYAML"])["env_vars"]
     assert set(re.findall(r"\$\{([A-Z]+):", script)) <= set(variables)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
-def test_a_job_of_kubernetes_searches_and_encodes(tmp_path: Path) -> None:
-    """On this machine alone; in campaigns, again, which writes the same files."""
-    needs("ray")
-    text = "\n".join(topics.values())
-    for name, part in (("a", text[:60_000]), ("b", text[60_000:120_000])):
-        (tmp_path / f"{name}.txt").write_text(part, encoding="utf-8")
-    program = ["bash", FOLDER / "kubernetes" / "search_and_encode.sh"]
-    start(*program, folder=tmp_path, CORPUS="[ab].txt", OUTPUT="out", ADDRESS="")
-    files = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.*") if not path.name.startswith(".")}
-    names = {path.name for path in files}
-    assert len(list((tmp_path / "out" / "counts").iterdir())) == 1
-    assert names == {"corpus.volt", "a.txt.npy", "a.txt.offsets.npy", "b.txt.npy", "b.txt.offsets.npy"}
-    if DRAWS_ALL:
-        start(*program, folder=tmp_path, CORPUS="[ab].txt", OUTPUT="out", ADDRESS="")
-        assert files == {path: path.read_bytes() for path in files}
-    assert "set CORPUS" not in start(*program, folder=tmp_path, status=1, OUTPUT="out", CORPUS="")

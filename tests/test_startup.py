@@ -12,18 +12,17 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
+from commands import VOLT, all_commands
 
 import volt
 from volt.kernels.warmup import compile_kernels
-from volt_cli.app import app
 from volt_cli.console import loading
 
 WORKING = {"numpy", "numba", "llvmlite", "polars", "scipy", "zstandard", "yaml", "ot"}
 SHOWING = {"altair", "vl_convert", "jinja2"}
 PEERS = {"subword_nmt", "sentencepiece", "tokenizers", "tiktoken", "transformers", "torch"}
 HEAVY = WORKING | SHOWING | PEERS
-VOLT = ("-m", "volt_cli")
+COMMANDS = ["" if name == "volt" else name for name in all_commands()]
 DEADLINE = 120  # seconds
 
 
@@ -54,18 +53,6 @@ def loaded(*arguments: str) -> frozenset[str]:
     return packages(modules(*arguments)) - at_any_rate()
 
 
-def commands() -> list[str]:
-    """All commands, and the commands within them."""
-    groups = vars(get_command(app))["commands"]
-    return [
-        words for name in sorted(groups) for words in (name, *(f"{name} {inner}" for inner in _within(groups[name])))
-    ]
-
-
-def _within(command: object) -> list[str]:
-    return sorted(vars(command).get("commands", ()))
-
-
 @pytest.fixture(scope="module")
 def encoding(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """The modules that `volt encode` of one line imports, with the compiled loops on disk."""
@@ -73,7 +60,7 @@ def encoding(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     vocabulary = volt.Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>"))
     vocabulary.save(path)
     compile_kernels("encode", "words")
-    return modules(*VOLT, "encode", "-m", str(path), text="low low\n")
+    return modules(*VOLT[1:], "encode", "-m", str(path), text="low low\n")
 
 
 def test_importing_volt_loads_the_standard_library_alone() -> None:
@@ -91,10 +78,9 @@ def test_a_worker_of_the_script_loads_no_commands() -> None:
     assert not modules("-c", "from volt_cli.start import main") & {"typer", "volt_cli.app", "volt_cli.command_help"}
 
 
-@pytest.mark.parametrize("command", ["--version", "--help"])
-def test_the_version_comes_without_the_libraries_that_work(command: str) -> None:
-    """The version and the help of VOLT load nothing that only a run of a command needs."""
-    assert not loaded(*VOLT, command) & HEAVY
+def test_the_version_comes_without_the_libraries_that_work() -> None:
+    """The version of VOLT loads nothing that only a run of a command needs."""
+    assert not loaded(*VOLT[1:], "--version") & HEAVY
 
 
 HELPS = """
@@ -112,12 +98,12 @@ for command in json.loads(sys.argv.pop()):
 def test_help_comes_without_the_libraries_that_work() -> None:
     """Nor does the help of any command; one after the other in one process, so that the first that does is reported."""
     done = subprocess.run(
-        [sys.executable, "-c", HELPS, json.dumps(commands())],
+        [sys.executable, "-c", HELPS, json.dumps(COMMANDS)],
         capture_output=True, text=True, encoding="utf-8", timeout=DEADLINE,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [command for command, *_ in rows] == commands()
+    assert [command for command, *_ in rows] == COMMANDS
     for command, is_shown, packages_then in rows:
         assert is_shown
         assert not (HEAVY & set(packages_then)) - at_any_rate(), command

@@ -8,18 +8,14 @@ import json
 import os
 import signal
 import subprocess
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 from commands import TEXT, VOLT, Run, foreign_options, listed
 from drawn import in_turns
-from numpy.typing import NDArray
 
 import volt
-from volt.files.threads import run_watched
 from volt.vocabulary import Vocabulary
 
 
@@ -197,19 +193,6 @@ def test_lines_that_are_not_utf8_are_counted_and_reported(run: Run, tmp_path: Pa
         assert any("3 lines were not UTF-8" in warning for warning in data["warnings"])
 
 
-def test_a_full_disk_is_reported(run: Run, tmp_path: Path) -> None:
-    """Writing to a full device is an error with a reason, not a traceback and not success."""
-    if not Path("/dev/full").exists():
-        pytest.skip("this system has no /dev/full")
-    run("search", "corpus.txt", "-q", "-o", "v.volt")
-    with Path("/dev/full").open("wb") as full:
-        command = [*VOLT, "encode", "-m", "v.volt", "corpus.txt"]
-        done = subprocess.run(command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, timeout=60)
-    assert done.returncode == 1
-    assert b"No space left" in done.stderr
-    assert b"Traceback" not in done.stderr
-
-
 @pytest.mark.parametrize("command", ["encode", "decode"])
 def test_a_closed_pipe_is_silent(command: str, run: Run, tmp_path: Path) -> None:
     """A reader that goes away ends the command without a message, and with status 0."""
@@ -276,22 +259,6 @@ def test_inspect_hints_at_no_option_of_another_command(run: Run) -> None:
     error_text = "error a: not UTF-8; pass --encoding-errors skip"
     assert foreign_options(["inspect", "-m", "a.volt"], error_text) == {"--encoding-errors"}
     assert not foreign_options(["encode", "-m", "a.volt"], error_text)
-
-
-def test_an_interrupted_kernel_stops() -> None:
-    """An exception in the watching thread ends the compiled loop, which runs in another."""
-
-    def until_stopped(progress: NDArray[np.int64]) -> None:
-        while progress[1] == 0:
-            progress[0] += 1
-
-    def interrupt(done: int) -> None:
-        raise KeyboardInterrupt
-
-    before = threading.active_count()
-    with pytest.raises(KeyboardInterrupt):
-        run_watched(until_stopped, report=interrupt)
-    assert threading.active_count() == before
 
 
 def test_help_names_every_command_and_option(run: Run) -> None:

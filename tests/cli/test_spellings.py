@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from commands import Run
+from commands import Run, all_commands
 
 import volt
 from volt.errors import VoltError, as_argument
@@ -39,14 +39,10 @@ def options(command: Any) -> Iterator[str]:
 
 def test_hints_exist() -> None:
     """A hint of an error names an argument of some function in Python, and an option of some command."""
-    from typer.main import get_command
-
-    from volt_cli.app import app
-
     modules = [ast.parse(path.read_text(encoding="utf-8")) for path in Path(volt.__file__).parent.rglob("*.py")]
     functions = [node for module in modules for node in ast.walk(module) if isinstance(node, ast.FunctionDef)]
     arguments = {one.arg for node in functions for one in (*node.args.args, *node.args.kwonlyargs)}
-    names, found = set(options(get_command(app))), hints(modules)
+    names, found = set(options(all_commands()["volt"])), hints(modules)
     assert len(found) > 9
     for argument, value in sorted(found, key=str):
         assert argument in arguments

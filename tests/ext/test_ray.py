@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,10 +17,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from pydoc_data.topics import topics
 from typing import Any
 
 import pytest
+from drawn import DRAWS_ALL
 from places import ROOT
+from programs import start
 from web_servers import web_server
 
 from volt import Encoder, count_words, learn_bpe, search
@@ -325,6 +329,26 @@ def _name(process: Any) -> list[str]:
         return list(process.cmdline())
     except psutil.Error:
         return []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_a_job_of_kubernetes_searches_and_encodes(cluster: None, tmp_path: Path) -> None:
+    """On a cluster; in campaigns, again, on a cluster of each command, which writes the same files."""
+    text = "\n".join(topics.values())
+    for name, part in (("a", text[:60_000]), ("b", text[60_000:120_000])):
+        (tmp_path / f"{name}.txt").write_text(part, encoding="utf-8")
+    program = ["bash", ROOT / "examples" / "kubernetes" / "search_and_encode.sh"]
+    address = ray.get_runtime_context().gcs_address
+    start(*program, folder=tmp_path, CORPUS="[ab].txt", OUTPUT="out", ADDRESS=address)
+    files = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.*") if not path.name.startswith(".")}
+    names = {path.name for path in files}
+    assert len(list((tmp_path / "out" / "counts").iterdir())) == 1
+    assert names == {"corpus.volt", "a.txt.npy", "a.txt.offsets.npy", "b.txt.npy", "b.txt.offsets.npy"}
+    if DRAWS_ALL:
+        start(*program, folder=tmp_path, CORPUS="[ab].txt", OUTPUT="out", ADDRESS="")
+        assert files == {path: path.read_bytes() for path in files}
+    assert "set CORPUS" not in start(*program, folder=tmp_path, status=1, OUTPUT="out", CORPUS="")
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import pytest
 from places import ROOT
 from web_servers import web_server
 
-from volt import Encoder, count_words, learn_bpe, search
+from volt import Encoder, WordCounts, count_words, learn_bpe, search
 from volt.count.counting import ShardCounter
 from volt.encode.files import EncodeJob, encode_each
 from volt.errors import CorpusError, OutputError
@@ -40,28 +40,43 @@ TEXT = "".join(f"low lower newest {number % 97}\n" for number in range(3_000))
 RAY = Path(sys.executable).with_name("ray")
 
 
-@contextmanager
-def cluster(hidden: Path, *, n_cores: int, size: str = "1g") -> Iterator[None]:
-    """A driver on a machine of so many cores, and a second machine of one, which has another disk in a folder."""
+@pytest.fixture(scope="module")
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A driver on a machine of `request.param` cores, and a second machine of one; retries of both are over at once.
+
+    The folder holds `shared` and `hidden`, with files; `hidden` is an empty disk on the second machine, and `full` is
+    a disk of 4 kB there.
+    """
     from ray.cluster_utils import Cluster
 
-    both = Cluster(initialize_head=True, head_node_args={"num_cpus": n_cores, "include_dashboard": False})
-    start = (
-        f"mount -t tmpfs -o size={size} none {hidden} && exec {RAY} start --address={both.address} --num-cpus=1 --block"
-    )
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
-    second = subprocess.Popen(["unshare", "-m", "sh", "-c", start], env=environment, stdout=subprocess.DEVNULL)
-    try:
-        ray.init(address=both.address, log_to_driver=False, logging_level="ERROR")
-        end = time.monotonic() + 60
-        while ray.cluster_resources().get("CPU", 0) < n_cores + 1 and time.monotonic() < end:
-            time.sleep(0.1)
-        yield
-    finally:
-        ray.shutdown()
-        second.terminate()
-        second.wait(30)
-        both.shutdown()
+    folder = tmp_path_factory.mktemp("machines")
+    for name in ("shared", "hidden", "full"):
+        (folder / name).mkdir()
+    for name in "abcdef":
+        for place in ("shared", "hidden"):
+            (folder / place / f"{name}.txt").write_text(TEXT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VOLT_RETRY_FOR", "0")
+        both = Cluster(initialize_head=True, head_node_args={"num_cpus": request.param, "include_dashboard": False})
+        mounts = "mount -t tmpfs none hidden && mount -t tmpfs -o size=4k none full"
+        start = f"{mounts} && exec {RAY} start --address={both.address} --num-cpus=1 --block"
+        environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
+        command = ["unshare", "-m", "sh", "-c", start]
+        second = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
+        try:
+            ray.init(address=both.address, log_to_driver=False, logging_level="ERROR")
+            end = time.monotonic() + 60
+            while ray.cluster_resources().get("CPU", 0) < request.param + 1 and time.monotonic() < end:
+                time.sleep(0.1)
+            yield folder
+        finally:
+            ray.shutdown()
+            second.terminate()
+            second.wait(30)
+            both.shutdown()
+
+
+each_has_a_core = pytest.mark.parametrize("cluster", [1], indirect=True)
 
 
 @pytest.fixture
@@ -77,68 +92,63 @@ def moved(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return numbers
 
 
-@pytest.fixture
-def corpus(tmp_path: Path) -> Path:
-    """A folder of files."""
-    folder = tmp_path / "corpus"
-    folder.mkdir()
-    for name in "abcdef":
-        (folder / f"{name}.txt").write_text(TEXT)
-    (tmp_path / "out").mkdir()
-    return folder
+@pytest.fixture(scope="module")
+def encoder() -> Encoder:
+    counts = WordCounts.from_pairs(Counter(TEXT.split()).items())
+    return Encoder(search(learn_bpe(counts, 30), sizes=[30, 40]).vocabulary)
 
 
-def test_a_folder_that_one_machine_lacks_is_read_on_another(corpus: Path, tmp_path: Path, moved: list[int]) -> None:
+@each_has_a_core
+def test_a_folder_that_one_machine_lacks_is_read_on_another(
+    cluster: Path, encoder: Encoder, tmp_path: Path, moved: list[int]
+) -> None:
     """The counts are those of one process; a file that nobody has is an error, of the driver's file too."""
-    with cluster(corpus, n_cores=1):
-        assert count_words(str(corpus), map=RayMap()) == count_words(str(corpus))
-        encoder = Encoder(search(learn_bpe(count_words(str(corpus)), 30), sizes=[30, 40]).vocabulary)
-        paths = sorted(map(str, corpus.iterdir()))
-        found = [*encode_each(encoder, paths, tmp_path / "out", job=EncodeJob(), write=RayWriter())]
-        assert {outcome.n_lines for outcome in found} == {3_000}
+    corpus = cluster / "hidden"
+    assert count_words(str(corpus), map=RayMap()) == count_words(str(corpus))
+    paths = sorted(map(str, corpus.iterdir()))
+    found = [*encode_each(encoder, paths, tmp_path, job=EncodeJob(), write=RayWriter())]
+    assert {outcome.n_lines for outcome in found} == {3_000}
     assert moved
 
 
-def test_a_disk_that_is_full_on_one_machine_is_left_to_another(corpus: Path, tmp_path: Path, moved: list[int]) -> None:
+@each_has_a_core
+def test_a_disk_that_is_full_on_one_machine_is_left_to_another(
+    cluster: Path, encoder: Encoder, tmp_path: Path, moved: list[int]
+) -> None:
     """The files are those of one process, wherever their first writers began."""
-    encoder = Encoder(search(learn_bpe(count_words(str(corpus)), 30), sizes=[30, 40]).vocabulary)
-    paths, out = sorted(map(str, corpus.iterdir())), tmp_path / "out"
-    list(encode_each(encoder, paths, tmp_path / "here", job=EncodeJob("ids")))
-    with cluster(out, n_cores=1, size="4k"):
-        list(encode_each(encoder, paths, out, job=EncodeJob("ids"), write=RayWriter()))
+    paths, out = sorted(map(str, (cluster / "shared").iterdir())), cluster / "full"
+    list(encode_each(encoder, paths, tmp_path, job=EncodeJob("ids")))
+    list(encode_each(encoder, paths, out, job=EncodeJob("ids"), write=RayWriter()))
     assert moved
     for path in out.glob("*.ids"):
-        assert path.read_bytes() == (tmp_path / "here" / path.name).read_bytes()
+        assert path.read_bytes() == (tmp_path / path.name).read_bytes()
     assert len(list(out.glob("*.ids"))) == len(paths)
     assert not list(out.glob(".*.part"))
 
 
-def test_errors_name_the_machine(corpus: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("cluster", [0], indirect=True)
+def test_errors_name_the_machine(cluster: Path, encoder: Encoder) -> None:
     """A file that only the driver has, or an output that only the worker has: the error names both, and a remedy."""
-    encoder = Encoder(search(learn_bpe(count_words(str(corpus)), 30), sizes=[30, 40]).vocabulary)
-    with cluster(corpus, n_cores=0):
-        with pytest.raises(CorpusError) as error:
-            count_words(str(corpus), map=RayMap())
-        node = ray.util.get_node_ip_address()
-        assert str(error.value).startswith(f"node {node}: {corpus}/a.txt: cannot be read: no such file or directory")
-        share = "exists on the driver, so choose a folder that all machines share"
-        assert str(error.value).endswith(f"; {corpus}/a.txt {share}")
-    with cluster(tmp_path / "out", n_cores=0):
-        message = rf"a.txt.pieces: written on node {node}, but is missing on the driver; choose a folder that all mach"
-        with pytest.raises(OutputError, match=message):
-            list(encode_each(encoder, [f"{corpus}/a.txt"], tmp_path / "out", job=EncodeJob(), write=RayWriter()))
-        with pytest.raises(OutputError) as caught:
-            list(encode_each(encoder, [f"{corpus}/a.txt"], tmp_path / "out/in", job=EncodeJob(), write=RayWriter()))
-        assert str(caught.value).startswith(f"node {node}: {tmp_path}/out/in/a.txt.pieces: cannot be written: no such")
-        assert str(caught.value).endswith(f"; {tmp_path}/out/in {share}")
+    hidden, node = cluster / "hidden", ray.util.get_node_ip_address()
+    with pytest.raises(CorpusError) as error:
+        count_words(str(hidden), map=RayMap())
+    assert str(error.value).startswith(f"node {node}: {hidden}/a.txt: cannot be read: no such file or directory")
+    share = "exists on the driver, so choose a folder that all machines share"
+    assert str(error.value).endswith(f"; {hidden}/a.txt {share}")
+    shared = [f"{cluster}/shared/a.txt"]
+    message = rf"a.txt.pieces: written on node {node}, but is missing on the driver; choose a folder that all mach"
+    with pytest.raises(OutputError, match=message):
+        list(encode_each(encoder, shared, hidden, job=EncodeJob(), write=RayWriter()))
+    with pytest.raises(OutputError) as caught:
+        list(encode_each(encoder, shared, hidden / "in", job=EncodeJob(), write=RayWriter()))
+    assert str(caught.value).startswith(f"node {node}: {hidden}/in/a.txt.pieces: cannot be written: no such")
+    assert str(caught.value).endswith(f"; {hidden}/in {share}")
 
 
-def test_a_server_that_refuses_a_task_is_asked_by_another(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@each_has_a_core
+def test_a_server_that_refuses_a_task_is_asked_by_another(cluster: Path) -> None:
     """A task whose time for retries is over is done elsewhere, twice; then the error is that of the server."""
-    monkeypatch.setenv("VOLT_RETRY_FOR", "0")
-    with web_server(files={"/a.txt": TEXT.encode()}) as web, cluster(corpus, n_cores=1):
+    with web_server(files={"/a.txt": TEXT.encode()}) as web:
         url = f"http://me:hunter2@{web.url.removeprefix('http://')}/a.txt?Signature=hunter2"
         [(_, expected)] = _counted(url)
         n_asked = [len(web.asked)]

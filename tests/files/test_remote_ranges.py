@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import random
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
+from drawn import in_turns
 from web_servers import Clock, Web, web_server
 
 from volt import count_words
@@ -38,8 +40,7 @@ def web(clock: Clock) -> Iterator[Web]:
         yield server
 
 
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("size", [1_000, 4_096, 5_000, len(LINES[0]) * 100])
+@pytest.mark.parametrize(("name", "size"), in_turns(product(FILES, [1_000, 4_096, 5_000, len(LINES[0]) * 100]), 2))
 def test_ranges_count_what_the_file_counts(web: Web, tmp_path: Path, name: str, size: int) -> None:
     """Words, lines and bytes, wherever it is cut; each byte is sent about once."""
     (tmp_path / "a.txt").write_bytes(FILES[name])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from drawn import some
 from streams import Crash, Drop, Refuse, deadline, numbered, write_lines
 
 from volt.errors import ConfigError, OutputError, StreamError
@@ -63,7 +64,7 @@ def test_every_line_read_is_counted_once_wherever_a_stream_goes_on(make: Make, u
     sources, options = [unfit, other], {"policy": ErrorPolicy("skip"), "ends": "drop", "recall": 99}
     whole = make(sources, **options)
     lines, message = list(whole), whole.state()
-    for stop in range(len(lines) + 1):
+    for stop in some(range(len(lines) + 1)):
         first, later, closed = (make(sources, **options) for _ in range(3))
         list(first.blocks(limit=stop))
         list(later.blocks())

@@ -1,0 +1,24 @@
+"""Programs as people start them, in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from places import ROOT
+
+
+def start(*words: str | Path, folder: Path, status: int = 0, **environment: str) -> str:
+    """Run a program, with `volt` on the PATH: its stdout."""
+    tools = folder.parent / f"{folder.name}-tools"
+    tools.mkdir(exist_ok=True)
+    (tools / "volt").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m volt_cli "$@"\n')
+    (tools / "volt").chmod(0o755)
+    python_path = os.pathsep.join([str(ROOT), str(ROOT / "cli"), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(tools), os.environ["PATH"]])
+    variables = {**os.environ, "PYTHONPATH": python_path, "PATH": path, **environment}
+    done = subprocess.run([*map(str, words)], cwd=folder, env=variables, capture_output=True, text=True, timeout=300)
+    assert done.returncode == status, done.stderr
+    return done.stdout
