@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import select
+import subprocess
 from pathlib import Path
 
 import pytest
-from commands import Run, listed
+from commands import VOLT, Run, listed
 
+from volt.kernels.warmup import compile_kernels
 from volt.vocabulary import Vocabulary
 
 CONFIG = """\
@@ -22,6 +26,7 @@ tasks:
 """
 INPUT = ("translate-input", "tasks.yaml", "--set", "src=de", "--task")
 OUTPUT = ("translate-output", "tasks.yaml", "--set", "src=de", "--task")
+DEADLINE = 60  # seconds
 
 
 @pytest.fixture
@@ -100,3 +105,37 @@ def test_python_files_run_only_when_trusted(config: Path, run: Run) -> None:
     command = ("translate-input", "own.yaml", "--task", "t")
     assert b"would run the code in own.py; read it, then add --trust" in run(*command, status=2).stderr
     assert run(*command, "--trust", stdin=b"a\n").stdout == b"a a\n"
+
+
+def test_a_line_comes_back_through_open_pipes(config: Path) -> None:
+    """A line passes both filters while all pipes stay open. When nobody reads any more, both end in silence with 0."""
+    compile_kernels("encode", "stream", "decode")
+    before = subprocess.Popen([*VOLT, *INPUT, "de_en"], bufsize=0, stdin=-1, stdout=-1, stderr=-1)
+    behind = subprocess.Popen([*VOLT, *OUTPUT, "de_en"], bufsize=0, stdin=-1, stdout=-1, stderr=-1)
+    try:
+        for text, expected in ((b"low lo\n", b"low lo\n"), (b"w\r\n", b"w\n")):
+            given = answer(before, text)
+            assert given.startswith(b"<FROM_de> <TO_en> ")
+            assert answer(behind, given.removeprefix(b"<FROM_de> <TO_en> ")) == expected
+        for process in (before, behind):
+            assert process.stdout
+            assert process.stderr
+            process.stdout.close()
+            assert process.wait(DEADLINE) == 0
+            assert process.stderr.read() == b""
+    finally:
+        for process in (before, behind):
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                if pipe:
+                    pipe.close()
+
+
+def answer(process: subprocess.Popen[bytes], text: bytes) -> bytes:
+    """What a process says within the deadline to some lines."""
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(text)
+    descriptor = process.stdout.fileno()
+    return os.read(descriptor, 1 << 16) if select.select([descriptor], [], [], DEADLINE)[0] else b""

@@ -341,7 +341,7 @@ def _provenance(candidates: Candidates, step: SizeStep) -> dict[str, Any]:
         "bytes": counts.n_bytes,
         "candidates": candidates.n_tokens,
         "size": step.size,
-        "entropy": step.entropy,
+        "entropy": float(f"{step.entropy:.9g}"),  # further digits depend on the processor
         "converged": step.converged,
         "iterations": step.n_iters,
     }
