@@ -87,16 +87,16 @@ def jobs(options: Namespace, folder: Path) -> Iterator[Job]:
     configs = {name: folder / f"{name}.yaml" for name in names} or {"given": Path(options.config).absolute()}
     count = [sys.executable, HERE, "count", str(options.seconds)]
     for name, config in configs.items():
-        for n in (1, 2):
+        for n in (0, 1, 2):
             ours = [sys.executable, HERE, "feed", str(config), str(folder / "cache"), str(n)]
             rows = [("volt", ours, os.getcwd())]
-            if options.peers and name in PEERS:
+            if n and options.peers and name in PEERS:
                 theirs = peer_command(options.peers.absolute(), folder, name, n_processes=n)
                 rows.append(("sotastream", theirs, str(folder)))
             for program, command, home in rows:
                 yield Job(
                     name, f"{n} workers", program, [*count, home, *command], 1.0, against="volt", unit="M lines",
-                    phased=True, warm_up=program == "volt" and n == 1,
+                    phased=True, warm_up=program == "volt" and n == 0,
                 )  # fmt: skip
 
 
