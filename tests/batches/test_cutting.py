@@ -109,6 +109,8 @@ def test_samples_are_cut_before_or_after_they_are_joined(one: Any, other: Any, s
     wholes = [Samples.of({"text": one}), Samples.of({"text": other}, [*numbers])]
     cut = joined_samples([cut_samples(samples, size) for samples in wholes])
     assert as_parts(cut) == as_parts(cut_samples(joined_samples(wholes), size)) == parts_of(one + other, size)
+    twice = joined_samples([wholes[0], wholes[0]])  # parts that share an array
+    assert [ids.tolist() for ids in twice["text"]] == one + one
 
 
 @FEW

@@ -82,16 +82,6 @@ def test_each_goes_where_least_space_is_left(sizes: list[int], space: int) -> No
     assert found == naive_best_fit(sizes, space)
 
 
-@given(lengths_of, sizes_of)
-def test_positions_begin_anew_in_each_segment(lengths: list[int], size: int) -> None:
-    """cu_seqlens cut the tokens of a pack into segments, and position ids count in each from 0."""
-    for one in pack(lengths, size, on_long="split"):
-        ends = one.cu_seqlens.tolist()
-        assert (ends[0], one.cu_seqlens.dtype, one.position_ids.dtype) == (0, np.int32, np.int64)
-        assert [end - start for start, end in pairwise(ends)] == one.sizes.tolist()
-        assert one.position_ids.tolist() == [place for size in one.sizes.tolist() for place in range(size)]
-
-
 def test_packs_are_a_function_of_what_is_given() -> None:
     """Twice the same; seed, epoch and window each change it; without shuffle, the longest come first."""
     lengths = np.arange(200) % 17 + 1

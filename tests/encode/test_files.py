@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 from collections import deque
@@ -66,6 +67,25 @@ def test_dropout_counts_lines_on_through_a_stream_and_anew_in_each_file(files: l
     list(binarize_each(ENCODER, files, out, frame=Frame(), job=job))
     for prefix, encoded in ((tmp_path / "all", rows[0]), (out / "c.txt", rows[1])):
         assert np.fromfile(f"{prefix}.bin", "<u2").tolist() == encoded.ids.tolist()
+
+
+@pytest.mark.parametrize("errors", ["strict", "replace", "skip"])
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_an_output_has_the_lines_of_its_own_file(tmp_path: Path, errors: str, dropout: float) -> None:
+    """Also where blocks are empty: a byte order mark alone, packed or not, and a megabyte of lines that are skipped."""
+    texts = {"a": b"\xef\xbb\xbf", "b.gz": gzip.compress(b"\xef\xbb\xbf"), "c": b"low\n", "f": b"lo\nw"}
+    if errors == "skip":
+        texts |= {"d": b"\xff\n", "e": b"low\n" + b"\xff low low\n" * 250_000 + b"low\n"}
+    paths = [str(tmp_path / name) for name in sorted(texts)]
+    for path in paths:
+        Path(path).write_bytes(texts[Path(path).name])
+    options: dict[str, Any] = {"errors": errors, "dropout": dropout, "seed": 1}
+    outcomes = _made(ENCODER, paths, tmp_path / "all", **options)
+    pairs = list(binarize_each(ENCODER, paths, tmp_path / "ids", frame=Frame(), job=EncodeJob(**options)))
+    for path, outcome, pair in zip(paths, outcomes, pairs, strict=True):
+        alone = b"".join(encode_stream(ENCODER, [path], job=EncodeJob(**options)))
+        assert (outcome.output.read_bytes(), outcome.n_lines) == (alone, alone.count(b"\n"))
+        assert pair.n_lines == alone.count(b"\n")
 
 
 @pytest.mark.parametrize("way", [encode_stream, encode_one, encode_each, binarize, binarize_each])

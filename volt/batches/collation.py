@@ -229,13 +229,13 @@ def _of(field: str, option: Each, name: str, samples: Samples) -> int:
     return arguments.whole(option[field], f"{name}[{field!r}]", low=0, high=MOST_ID)
 
 
-def _listed(rows: Rows) -> NDArray[Any]:
+def _listed(rows: Rows) -> Longs:
     chosen = np.asarray(rows if isinstance(rows, np.ndarray) else arguments.wholes(rows, "rows"))
     if chosen.ndim != 1 or (len(chosen) and chosen.dtype.kind not in "iu"):
         raise ConfigError(f"rows is an array of {chosen.dtype}, {chosen.ndim}-dimensional; give indices of samples")
     if not len(chosen):
         raise ConfigError("rows is empty; a batch needs one or more")
-    return chosen
+    return chosen.astype(np.int64, copy=False)
 
 
 def _rows(rows: Rows, n: int) -> Longs:
@@ -243,7 +243,7 @@ def _rows(rows: Rows, n: int) -> Longs:
     bad = (chosen < 0) | (chosen >= n)
     if bad.any():
         raise ConfigError(f"rows: no sample {chosen[bad][0]}; there are {n:,}, from 0 to {n - 1:,}")
-    return chosen.astype(np.int64, copy=False)
+    return chosen
 
 
 def _kind(dtype: DTypeLike) -> np.dtype[Any]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from volt import arguments
 from volt.batches.argument_checks import Longs, check_place, refuse_long, single
@@ -68,30 +68,14 @@ class Pack(NamedTuple):
     rows: (n_segments,) int64
     starts: (n_segments,) int64, where each segment starts in its row: 0, unless the row was split
     sizes: (n_segments,) int64, tokens
+
+    >>> pack([5, 2], 7, shuffle=False)[0].sizes.tolist()
+    [5, 2]
     """
 
     rows: Longs
     starts: Longs
     sizes: Longs
-
-    @property
-    def cu_seqlens(self) -> NDArray[np.int32]:
-        """(n_segments + 1,) int32, the bounds of segments, for variable-length attention.
-
-        >>> pack([5, 2], 7, shuffle=False)[0].cu_seqlens.tolist()
-        [0, 5, 7]
-        """
-        return np.concatenate(([0], np.cumsum(self.sizes))).astype(np.int32)
-
-    @property
-    def position_ids(self) -> Longs:
-        """(n_tokens,) int64, the position of each token in its segment.
-
-        >>> pack([3, 2], 7, shuffle=False)[0].position_ids.tolist()
-        [0, 1, 2, 0, 1]
-        """
-        ends = np.cumsum(self.sizes)
-        return np.arange(self.sizes.sum()) - np.repeat(ends - self.sizes, self.sizes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

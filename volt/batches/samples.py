@@ -16,7 +16,7 @@ from volt.display import counted
 from volt.encode.batch_encoder import Encoded
 from volt.errors import ConfigError, StreamError, quoted
 from volt.stream.running.stream_batch import StreamBatch
-from volt.stream.transforms.column import Column, concatenated, frozen
+from volt.stream.transforms.column import Column, frozen
 from volt.stream.transforms.line_batch import Batch
 
 
@@ -120,9 +120,7 @@ def joined_samples(parts: Sequence[Samples]) -> Samples:
         raise ConfigError(f"samples of {result} cannot be joined; make them with one SampleFormat")
     if len(inputs) == 1:
         return inputs[0]
-    fields = {
-        name: _encoded(concatenated([_column(part.fields[name]) for part in inputs])) for name in inputs[0].fields
-    }
+    fields = {name: _joined([part.fields[name] for part in inputs]) for name in inputs[0].fields}
     places = None
     if any(part.parts is not None for part in inputs):
         several = [part.parts or Parts.whole(len(part)) for part in inputs]
@@ -138,17 +136,19 @@ def taken_samples(samples: Samples, rows: Longs) -> Samples:
     >>> taken_samples(Samples.of({"src": [[5, 2], [2], [6, 2]]}), np.array([0, 2]))["src"].ids.tolist()
     [5, 2, 6, 2]
     """
-    fields = {name: _encoded(_column(encoded).take(rows).compact()) for name, encoded in samples.fields.items()}
+    columns = {
+        name: Column.of_ids(encoded.ids, encoded.offsets).take(rows).compact()
+        for name, encoded in samples.fields.items()
+    }
+    fields = {name: Encoded(one.data, np.append(one.starts, len(one.data))) for name, one in columns.items()}
     parts = None if samples.parts is None else samples.parts.taken(rows)
     return Samples(fields, samples.numbers[rows], parts)
 
 
-def _column(encoded: Encoded) -> Column:
-    return Column.of_ids(encoded.ids, encoded.offsets)
-
-
-def _encoded(column: Column) -> Encoded:
-    return Encoded(column.data, np.append(column.starts, len(column.data)))
+def _joined(parts: Sequence[Encoded]) -> Encoded:
+    firsts = np.cumsum([0, *(len(part.ids) for part in parts)])
+    starts = [part.offsets[:-1] + first for part, first in zip(parts, firsts, strict=False)]
+    return Encoded(frozen(np.concatenate([part.ids for part in parts])), np.concatenate([*starts, firsts[-1:]]))
 
 
 def _flat(name: str, rows: Iterable[Sequence[int]]) -> Encoded:

@@ -37,6 +37,7 @@ class Chunk:
     whole: the block that contains the chunk, for error messages
     padded: whether `PADDING` bytes after the text are readable
     awaited: whether to yield its result before requesting the next chunk
+    ends_file: True for the empty chunk after the last chunk of a file
     """
 
     text: bytes | memoryview | FileSpan
@@ -47,6 +48,7 @@ class Chunk:
     padded: bool = False
     awaited: bool = False
     numbers: NDArray[np.int64] | None = None
+    ends_file: bool = False
 
     @property
     def next_line(self) -> int:

@@ -215,7 +215,7 @@ def encoded_parts(
     encoder: Encoder, paths: Iterable[str | FileRange], job: EncodeJob, *, restart: bool,
     progress: Progress | None = None, wait: Wait = is_ready,
 ) -> Iterator[tuple[Chunk, EncodedPart]]:  # fmt: skip
-    """Yield each chunk and its encoded lines; after each file, yield a chunk without text that is not awaited."""
+    """Yield each chunk and its encoded lines; a chunk without text, with `ends_file`, follows each file."""
 
     def file_after_file() -> Iterator[Chunk]:
         first = 0
@@ -227,7 +227,7 @@ def encoded_parts(
             for chunk in of_file:
                 first = chunk.next_line if job.dropout else 0
                 yield chunk
-            yield Chunk(b"", first=first)
+            yield Chunk(b"", first=first, ends_file=True)
 
     chunks, copies = tee(file_after_file())
     options: dict[str, Any] = {"dropout": job.dropout, "seed": job.seed, "n_threads": job.n_threads}
@@ -268,7 +268,7 @@ def _place(chunk: Chunk, line: int) -> str:
 
 def of_one_file(parts: Iterator[tuple[Chunk, EncodedPart]]) -> Iterator[tuple[Chunk, EncodedPart]]:
     """Return the encoded chunks up to the end of the current file."""
-    return takewhile(lambda pair: len(pair[0].text) > 0 or pair[0].awaited, parts)
+    return takewhile(lambda pair: not pair[0].ends_file, parts)
 
 
 def _write(output: Path, parts: Iterable[tuple[Chunk, EncodedPart]], job: EncodeJob) -> int:

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from volt import arguments
 from volt.arguments import MAX_LINE, checked_max_line
-from volt.errors import CorpusError, unreadable
+from volt.errors import CorpusError, VoltError, unreadable
 from volt.files import remote
 from volt.files.blocks import BLOCK_SIZE, Block, Errors, blocks_of, checked_blocks, read_blocks, shortened
 from volt.files.decompression import LONGEST_MAGIC, find_decoder
@@ -273,7 +273,7 @@ def numbered(part: FileRange, read: Callable[[FileRange], T]) -> T:
     """Read a range that has a placeholder for its first line's number; if that raises, read it with the number."""
     try:
         return read(part)
-    except CorpusError:
+    except VoltError:
         if not part.start or part.ratio:
             raise
     file = _opened(part)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from volt.display import counted
 from volt.errors import CorpusError, StreamError
-from volt.files.paths import expand
+from volt.files.paths import expand, size_of
 from volt.files.threads import available_cores, in_order
 from volt.stream.reading.distributed_sampler import BlockRange, EpochLayout, Slice, permutation, read_order
 from volt.stream.reading.error_policy import ErrorPolicy, Fault
@@ -22,6 +22,7 @@ from volt.stream.reading.open_shard import bin_of, bins_of, open_pair, open_shar
 from volt.stream.reading.segments import Stamp, stamp_of
 from volt.stream.reading.shard import Shard
 from volt.stream.reading.source_definition import Source
+from volt.stream.reading.text_shard import SMALL
 from volt.stream.transforms.line_batch import Batch, joined
 from volt.stream.transforms.ordering import check_order
 from volt.stream.transforms.transform import (
@@ -36,10 +37,10 @@ from volt.stream.transforms.transform import (
     special_tokens,
 )
 from volt.stream.transforms.transform import files as files_of
-from volt.urls import bare
+from volt.urls import bare, url_of
 
 CHUNK_LINES = 1 << 10  # maximum lines per call of Python code
-_MOST_THREADS = 8  # that index the files of a source
+_MOST_THREADS = 8  # that index the files of a source, if these are large or URLs
 
 Growth = tuple[tuple[int, int], ...]
 
@@ -198,7 +199,8 @@ def open_source(
 ) -> OpenSource:  # fmt: skip
     """Find and index a source's files. Raises StreamError if there are no lines, or a file cannot be read."""
     shards, faults, groups = list[Shard](), list[Fault](), groups_of(source)
-    n_threads = min(_MOST_THREADS, available_cores(), len(groups))
+    is_slow = any(url_of(path) or (size_of(path) or 0) >= SMALL for path in groups[0])
+    n_threads = min(_MOST_THREADS, available_cores(), len(groups)) if is_slow else 1
     results = in_order(partial(_shard, source, cache=cache), groups, n_threads=n_threads)
     for paths, result in zip(groups, results, strict=True):
         if isinstance(result, Shard):
