@@ -149,8 +149,8 @@ class SpecialTokens:
 
     def _finder(self, text: str) -> re.Pattern[str]:
         """Return a regex of the user tokens in a text. With all tokens, it would have thousands of branches."""
-        found = [token for token in self.user if token in text]
-        return re.compile("|".join(map(re.escape, sorted(found, key=len, reverse=True))) or "(?!)")
+        tokens = sorted((token for token in self.user if token in text), key=len, reverse=True)
+        return re.compile("|".join(map(re.escape, tokens)) or "(?!)")
 
     def revealed(self, code_point: int) -> str | None:
         """Return the user token that a private character stands for, if any.
