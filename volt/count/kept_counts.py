@@ -7,6 +7,7 @@ lines, and the words in Arrow's format. A damaged file is not used, but written 
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,7 +23,7 @@ from volt.errors import ConfigError, CorpusError, OutputError, shown_path
 from volt.files.atomic import check_writable, make_folder, write_atomic
 from volt.files.paths import identity_of
 from volt.files.ranges import FileRange
-from volt.files.small_files import is_pipe, read_start
+from volt.files.small_files import read_start
 from volt.files.threads import in_order
 from volt.urls import url_of
 
@@ -70,8 +71,9 @@ class KeptCounts:
         return part
 
     def _read(self, name: str) -> CountedPart | None:
-        if is_pipe(place := self._place(name)):  # opening it would wait for ever
-            raise OutputError(f"{shown_path(place)}: is a pipe; remove it")
+        place = self._place(name)
+        if os.path.exists(place) and not os.path.isfile(place):  # a pipe or a device could be read for ever
+            raise OutputError(f"{shown_path(place)}: is not a file; remove it")
         with suppress(CorpusError):
             data = read_start(place, -1)
             if data[:_CHECK] == _digest(name, data[_CHECK:]):
