@@ -39,6 +39,7 @@ from volt.files.paths import check_files, mark_of, size_of
 from volt.files.ranges import RANGE_SIZE, numbered, packed_ranges
 from volt.files.remote import ChangedError, RefusedError
 from volt.files.retries import VARIABLE, ServerError
+from volt.files.small_files import is_compressed
 from volt.files.temporary import sweep_beside
 from volt.kernels import jit, warmup
 
@@ -344,23 +345,29 @@ class RayWriter:
     def parts(
         self, encoder: Encoder, paths: Iterable[str], job: EncodeJob, *, restart: bool, progress: Progress | None = None
     ) -> Iterator[tuple[Chunk, EncodedPart]]:
-        """Encode ranges of files on workers; yield the encoded lines in order, as `encoded_parts` does."""
+        """Encode ranges of files, and small files, on workers; yield encoded lines in order, as `encoded_parts` does.
+
+        This process encodes large compressed files, which cannot be divided and would fill a worker's memory.
+        """
         if job.dropout:
             problem = "dropout into one output needs the numbers of lines, which workers do not know"
             raise ConfigError(f"{problem}; encode each file into a folder, or without Ray")
         paths, ready, tally, n, done = check_files(paths, WHY), dict[int, Ref](), Counter[str](), 0, 0
         work = partial(_encoded, encoder=encoder, job=replace(job, n_threads=1))
         with connected(self.address):
-            start, shards = time.monotonic(), shards_of(paths, size=RANGE_SIZE)
-            with closing(finished(work, enumerate(shards), jobs=_jobs(job), tally=tally)) as tasks:
-                for (number, _), result in tasks:
+            start, shards = time.monotonic(), list(enumerate(shards_of(paths, size=RANGE_SIZE)))
+            own = {number: shard for number, shard in shards if _is_large(shard)}
+            items = (item for item in shards if item[0] not in own)
+            with closing(finished(work, items, jobs=_jobs(job), tally=tally)) as tasks:
+                for number, result in chain([(-1, None)], ((item[0], result) for item, result in tasks)):
                     ready[number] = result
-                    while n in ready:
-                        n_bytes, part = fetched(ready.pop(n))
-                        n, done = n + 1, done + n_bytes
-                        if progress:
-                            progress(done)
-                        yield Chunk(b""), part
+                    while n in ready or n in own:
+                        for n_bytes, part in _read(encoder, own[n], job) if n in own else [fetched(ready.pop(n))]:
+                            done += n_bytes
+                            if progress:
+                                progress(done)
+                            yield Chunk(b""), part
+                        n += 1
             _summarize(self.report, tally, done, start)
 
 
@@ -368,11 +375,23 @@ def _jobs(job: EncodeJob) -> tuple[KernelJob, ...]:
     return ("encode", "words", "dropout") if job.dropout else ("encode", "words")
 
 
+def _is_large(shard: Shard) -> bool:
+    """Check whether a shard could fill a worker's memory, because it cannot be divided."""
+    if not isinstance(shard, str):
+        return False
+    return (size_of(shard) or 0) > (RANGE_SIZE // 4 if is_compressed(shard) else RANGE_SIZE)
+
+
+def _read(encoder: Encoder, shard: Shard, job: EncodeJob) -> Iterator[tuple[int, EncodedPart]]:
+    for chunk, part in encoded_parts(encoder, [shard], job, restart=True):
+        yield len(chunk.text), part
+
+
 def _encoded(shard: tuple[int, Shard], *, encoder: Encoder, job: EncodeJob) -> tuple[int, EncodedPart]:
     """Encode a file or a range. Return the number of bytes of its text, and its lines."""
 
     def read(shard: Shard) -> list[tuple[int, EncodedPart]]:
-        return [(len(chunk.text), part) for chunk, part in encoded_parts(encoder, [shard], job, restart=True)]
+        return [*_read(encoder, shard, job)]
 
     each = read(shard[1]) if isinstance(shard[1], str) else numbered(shard[1], read)
     firsts = np.cumsum([0, *(len(part.values) for _, part in each)])
