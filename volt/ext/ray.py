@@ -326,7 +326,8 @@ class RayWriter:
         if not outputs:
             return
         check_files(outputs, WHY)
-        n_cores, done, tally, jobs = job.n_threads or 1, 0, Counter[str](), _jobs(job)
+        n_cores, done, tally = job.n_threads or 1, 0, Counter[str]()
+        jobs: tuple[KernelJob, ...] = ("encode", "words", "dropout") if job.dropout else ("encode", "words")
         work = partial(_written, write=write, job=replace(job, n_threads=n_cores), files=files)
         tasks = finished(work, outputs.items(), jobs=jobs, n_cores=n_cores, tally=tally)
         with connected(self.address), _parts_removed(outputs.values(), files), closing(tasks):
@@ -358,7 +359,7 @@ class RayWriter:
             start, shards = time.monotonic(), list(enumerate(shards_of(paths, size=RANGE_SIZE)))
             own = {number: shard for number, shard in shards if _is_large(shard)}
             items = (item for item in shards if item[0] not in own)
-            with closing(finished(work, items, jobs=_jobs(job), tally=tally)) as tasks:
+            with closing(finished(work, items, jobs=("encode", "words"), tally=tally)) as tasks:
                 for number, result in chain([(-1, None)], ((item[0], result) for item, result in tasks)):
                     ready[number] = result
                     while n in ready or n in own:
@@ -371,15 +372,9 @@ class RayWriter:
             _summarize(self.report, tally, done, start)
 
 
-def _jobs(job: EncodeJob) -> tuple[KernelJob, ...]:
-    return ("encode", "words", "dropout") if job.dropout else ("encode", "words")
-
-
 def _is_large(shard: Shard) -> bool:
     """Check whether a shard could fill a worker's memory, because it cannot be divided."""
-    if not isinstance(shard, str):
-        return False
-    return (size_of(shard) or 0) > (RANGE_SIZE // 4 if is_compressed(shard) else RANGE_SIZE)
+    return isinstance(shard, str) and (size_of(shard) or 0) > RANGE_SIZE // (4 if is_compressed(shard) else 1)
 
 
 def _read(encoder: Encoder, shard: Shard, job: EncodeJob) -> Iterator[tuple[int, EncodedPart]]:
@@ -389,11 +384,10 @@ def _read(encoder: Encoder, shard: Shard, job: EncodeJob) -> Iterator[tuple[int,
 
 def _encoded(shard: tuple[int, Shard], *, encoder: Encoder, job: EncodeJob) -> tuple[int, EncodedPart]:
     """Encode a file or a range. Return the number of bytes of its text, and its lines."""
-
-    def read(shard: Shard) -> list[tuple[int, EncodedPart]]:
-        return [*_read(encoder, shard, job)]
-
-    each = read(shard[1]) if isinstance(shard[1], str) else numbered(shard[1], read)
+    if isinstance(part := shard[1], str):
+        each = [*_read(encoder, part, job)]
+    else:
+        each = numbered(part, lambda one: [*_read(encoder, one, job)])
     firsts = np.cumsum([0, *(len(part.values) for _, part in each)])
     ends = [part.ends + first for (_, part), first in zip(each, firsts, strict=False)]
     values = np.concatenate([part.values for _, part in each])
