@@ -357,7 +357,7 @@ class RayWriter:
         work = partial(_encoded, encoder=encoder, job=replace(job, n_threads=1))
         with connected(self.address):
             start, shards = time.monotonic(), list(enumerate(shards_of(paths, size=RANGE_SIZE)))
-            own = {number: shard for number, shard in shards if _is_large(shard)}
+            own = {number: shard for number, shard in shards if _is_large(shard)}  # read here, even before any result
             items = (item for item in shards if item[0] not in own)
             with closing(finished(work, items, jobs=("encode", "words"), tally=tally)) as tasks:
                 for number, result in chain([(-1, None)], ((item[0], result) for item, result in tasks)):
