@@ -44,15 +44,20 @@ class Window:
         return len(self.planned.batches.left) if self.is_last else 0
 
     def only(self, rows: Longs) -> list[tuple[LineRun, Samples]]:
-        """Return the samples of some rows, grouped by stretch. rows: in ascending order"""
-        cuts = np.searchsorted(rows, self.starts).tolist()
-        pieces = [rows[start:end] for start, end in pairwise(cuts)]
-        bounds = pairwise(self.starts.tolist())
-        return [
-            (stretch if len(piece) == end - start else stretch.of(piece - start), taken_samples(self.samples, piece))
-            for stretch, (start, end), piece in zip(self.stretches, bounds, pieces, strict=True)
-            if len(piece)
-        ]
+        """Return the samples of some rows, grouped by stretch.
+
+        The newest stretch is always among them, even if it has none of the rows: the stream continues at its end.
+
+        rows: in ascending order
+        """
+        result = list[tuple[LineRun, Samples]]()
+        for stretch, (start, end) in zip(self.stretches, pairwise(self.starts.tolist()), strict=True):
+            own_rows = rows[(rows >= start) & (rows < end)]
+            is_whole = len(own_rows) == end - start
+            if len(own_rows) or stretch is self.stretches[-1]:
+                retained = stretch if is_whole else stretch.of(own_rows - start)
+                result.append((retained, taken_samples(self.samples, own_rows)))
+        return result
 
 
 class Windows:
@@ -93,8 +98,8 @@ class Windows:
 
     def rest(self, window: Window, n_steps: int) -> Window | None:
         """Return the rest of a window after `n_steps` steps, planned for the current ranks; None if nothing remains."""
-        parts = window.only(window.planned.rest(n_steps))
-        return self._planned(window.number, self.world, parts) if parts else None
+        rows = window.planned.rest(n_steps)
+        return self._planned(window.number, self.world, window.only(rows)) if len(rows) else None
 
     def _with_next(self, number: int, retained: list[tuple[LineRun, Samples]]) -> Window:
         state = self.stream.state()
@@ -157,13 +162,17 @@ class Windows:
 
 
 def _appended(retained: list[tuple[LineRun, Samples]], read: tuple[LineRun, Samples]) -> list[tuple[LineRun, Samples]]:
-    """Append a stretch to the retained stretches, or join it to the last one if that is complete and adjacent."""
+    """Append a stretch, whose lines follow those of the last retained stretch.
+
+    It is joined to that stretch if all samples of that stretch are retained, and replaces it if none is.
+    """
     if not retained:
         return [read]
-    (last, samples), (stretch, new) = retained[-1], read
-    if not len(new):
-        return retained
-    if last.wanted is not None or last.state["n"] + last.n_lines != stretch.state["n"]:
+    *older, (last, samples) = retained
+    if not len(samples):
+        return [*older, read]
+    if last.wanted is not None:
         return [*retained, read]
+    stretch, new_samples = read
     places = np.concatenate([last.places, stretch.places])
-    return [*retained[:-1], (LineRun(last.state, len(places), places), joined_samples([samples, new]))]
+    return [*older, (LineRun(last.state, len(places), places), joined_samples([samples, new_samples]))]
