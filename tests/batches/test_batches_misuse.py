@@ -166,7 +166,7 @@ def test_a_rank_that_is_none() -> None:
         (lambda: deal([[1, 2]], world=1), "costs has 2 sides; give one number for each row"),
         (lambda: pack([[1, 2]], 4), "lengths has 2 sides"),
         (lambda: pack([1], 4, on_long="crop"), "unknown on_long 'crop'; choose from raise, report, split"),  # type: ignore[arg-type]
-        (lambda: padding_share([[0]], [1]), "batches is a list; give what token_batches returns"),  # type: ignore[arg-type]
+        (lambda: padding_share([[0]], [1]), "batches is a list; give the result of token_batches"),  # type: ignore[arg-type]
         (lambda: padding_share(token_batches([3, 2], max_tokens=9), [3]), "batches have row 1, but lengths has 1 row;"),
     ],
 )

@@ -36,24 +36,30 @@ class WindowPlan:
         return len(self.batches) // self.batches.world
 
     def rows_of(self, n_steps: int) -> Longs:
-        n = n_steps * self.batches.world
-        placed: Longs = self.batches.order[: int(self.batches.ends[n - 1]) if n else 0]
+        """Return the rows of the first `n_steps` steps."""
+        ends = np.append(0, self.batches.ends)
+        placed: Longs = self.batches.order[: ends[n_steps * self.batches.world]]
         if self.packs is None:
             return placed
         is_placed = np.isin(np.arange(len(self.packs)), placed)
-        rows: Longs = self.packs.segments.rows[np.repeat(is_placed, np.diff(self.packs.ends, prepend=0))]
+        n_segments = np.diff(self.packs.ends, prepend=0)
+        rows: Longs = self.packs.segments.rows[np.repeat(is_placed, n_segments)]
         return rows
 
     def rest(self, n_steps: int) -> Longs:
         """Return, in order, the rows that are not in the first `n_steps` steps."""
-        return np.setdiff1d(np.union1d(self.batches.left, self.rows_of(self.n_steps)), self.rows_of(n_steps))
+        rows = np.union1d(self.batches.left, self.rows_of(self.n_steps))
+        return np.setdiff1d(rows, self.rows_of(n_steps))
 
 
 @dataclass(frozen=True, slots=True)
 class ByTokens:
-    """A rule for batches whose number of rows × padded width is at most `max_tokens`. For options, see `token_batches`.
+    """A rule for batches whose number of rows × padded width is at most `max_tokens`.
 
-    >>> ByTokens(max_tokens=18).planned(Samples.of({"src": [[5] * n for n in (3, 9, 2, 8)]}), world=2).n_steps
+    `token_batches` explains the options.
+
+    >>> samples = Samples.of({"src": [[5] * n for n in (3, 9, 2, 8)]})
+    >>> ByTokens(max_tokens=18).planned(samples, world=2).n_steps
     1
     """
 
@@ -72,13 +78,14 @@ class ByTokens:
     def __post_init__(self) -> None:
         for name in ("max_tokens", "max_sentences", "multiple", "max_length", "min_length"):
             check_option(self, name, arguments.whole, can_lack=True, low=1, high=MOST)
-        check_option(self, "buckets", lambda *value: tuple(arguments.wholes(*value)), can_lack=True)
+        if self.buckets is not None:
+            object.__setattr__(self, "buckets", tuple(arguments.wholes(self.buckets, "buckets")))
         check_option(self, "noise", arguments.number)
         check_option(self, "on_long", arguments.choice, choices=("raise", "report"))
         self.check()
 
     def check(self, pad_to_multiple: int = 1) -> None:
-        """Raise ConfigError if an option is out of range, or if `pad_to_multiple` leaves room for no sample."""
+        """Raise ConfigError if an option is out of range, or `pad_to_multiple` leaves no room."""
         token_batches([], pad_to_multiple=pad_to_multiple, **self._options)
 
     @property
@@ -89,33 +96,54 @@ class ByTokens:
         return samples
 
     def planned(
-        self, samples: Samples, *, world: int, seed: int = 0, window: int = 0, n_old: int = 0, is_last: bool = True,
+        self,
+        samples: Samples,
+        *,
+        world: int,
+        seed: int = 0,
+        window: int = 0,
+        n_old: int = 0,
+        is_last: bool = True,
         pad_to_multiple: int = 1,
-    ) -> WindowPlan:  # fmt: skip
+    ) -> WindowPlan:
         """Return the steps of a window.
 
         n_old: number of samples left over from earlier windows; they come first
-        is_last: whether this is the stream's last window. If not, the rows of the last step go to the next window, so
-            that even the last window has rows for all ranks
+        is_last: whether this is the stream's last window. If not, the rows of the last step go to
+            the next window, so that even the last window has rows for all ranks
         pad_to_multiple: the layout's `pad_to_multiple`
         """
         batches = token_batches(
-            samples.lengths, world=world, seed=seed, window=window, pad_to_multiple=pad_to_multiple, **self._options
+            samples.lengths,
+            world=world,
+            seed=seed,
+            window=window,
+            pad_to_multiple=pad_to_multiple,
+            **self._options,
         )
         if not is_last and world > 1 and len(batches) > world:
-            n = len(batches) - world
-            end = int(batches.ends[n - 1])
-            left = np.sort(np.concatenate([batches.left, batches.order[end:]]))
-            ends, longest = batches.ends[:n], batches.longest[:n]
-            batches = replace(batches, order=batches.order[:end], ends=ends, longest=longest, left=left)
+            batches = _without_last_step(batches)
         return WindowPlan(batches)
 
     def limit(self, pad_to_multiple: int = 1) -> tuple[str, int]:
         return limit_of(self.max_tokens, self.max_length, self.buckets, pad_to_multiple)
 
     def arrays(self, planned: WindowPlan, samples: Samples, number: int, layout: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arrays of a batch. number: the number of the batch in the window"""
         width = int(planned.batches.longest[number]) if self.buckets else None
         return collate(samples, planned.batches[number], width=width, **layout)
+
+
+def _without_last_step(batches: TokenBatches) -> TokenBatches:
+    n_batches = len(batches) - batches.world
+    end = int(batches.ends[n_batches - 1])
+    return replace(
+        batches,
+        order=batches.order[:end],
+        ends=batches.ends[:n_batches],
+        longest=batches.longest[:n_batches],
+        left=np.sort(np.concatenate([batches.left, batches.order[end:]])),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,31 +173,64 @@ class ByPacks:
         return cut_samples(samples, self.length) if self.on_long == "split" else samples
 
     def planned(
-        self, samples: Samples, *, world: int, seed: int = 0, window: int = 0, n_old: int = 0, is_last: bool = True,
+        self,
+        samples: Samples,
+        *,
+        world: int,
+        seed: int = 0,
+        window: int = 0,
+        n_old: int = 0,
+        is_last: bool = True,
         pad_to_multiple: int = 1,
-    ) -> WindowPlan:  # fmt: skip
-        """Return the steps of a window. Unless it is the last, all steps are full; the emptiest packs are left over."""
-        lengths, rows = samples.lengths[:, 0], self.rows * self.length
-        packs = pack(lengths, self.length, on_long="report", shuffle=self.shuffle, seed=seed, window=window)
+    ) -> WindowPlan:
+        """Return the steps of a window.
+
+        All steps are full, except in the last window; the emptiest packs are left over.
+        """
+        packs = pack(
+            samples.lengths[:, 0],
+            self.length,
+            on_long="report",
+            shuffle=self.shuffle,
+            seed=seed,
+            window=window,
+        )
         chosen = np.arange(len(packs)) if is_last else self._fullest(packs, world, n_old)
-        sizes = np.full(len(chosen), self.length)
-        batches = token_batches(sizes, max_tokens=rows, multiple=1, world=world, shuffle=False)
-        batches = replace(batches, order=chosen[batches.order], too_long=packs.too_long, too_short=packs.empty)
+        batches = token_batches(
+            np.full(len(chosen), self.length),
+            max_tokens=self.rows * self.length,
+            multiple=1,
+            world=world,
+            shuffle=False,
+        )
+        batches = replace(
+            batches,
+            order=chosen[batches.order],
+            too_long=packs.too_long,
+            too_short=packs.empty,
+        )
+
+        plan = WindowPlan(batches, packs)
         is_left = np.ones(len(samples), bool)
-        is_left[packs.too_long] = is_left[packs.empty] = False
-        is_left[WindowPlan(batches, packs).rows_of(len(batches) // world)] = False
-        return WindowPlan(replace(batches, left=np.flatnonzero(is_left)), packs)
+        is_left[packs.too_long] = False
+        is_left[packs.empty] = False
+        is_left[plan.rows_of(plan.n_steps)] = False
+        return replace(plan, batches=replace(batches, left=np.flatnonzero(is_left)))
 
     def _fullest(self, packs: Packs, world: int, n_old: int) -> Longs:
-        """Choose packs for whole steps: first packs with rows of earlier windows, then the fullest packs.
+        """Choose packs for whole steps: first packs with rows of earlier windows, then the fullest.
 
-        After a best fit, any two packs together contain more ids than one pack can hold. So 2 · world - 1
-        leftover packs contain enough ids to give each rank a pack in the last window.
+        After a best fit, any two packs together contain more ids than one pack can hold. So
+        2 · world - 1 leftover packs contain enough ids to give each rank a pack in the last window.
         """
-        n = max(0, len(packs) - 2 * world + 1) // (self.rows * world) * self.rows * world
+        packs_per_step = self.rows * world
+        n_available = max(0, len(packs) - 2 * world + 1)
+        n_chosen = n_available // packs_per_step * packs_per_step
+
         starts = packs.ends - np.diff(packs.ends, prepend=0)
-        filled = np.add.reduceat(packs.segments.sizes, starts)
-        return np.sort(np.lexsort((-filled, np.minimum.reduceat(packs.segments.rows, starts) >= n_old))[:n])
+        n_ids = np.add.reduceat(packs.segments.sizes, starts)
+        is_new = np.minimum.reduceat(packs.segments.rows, starts) >= n_old
+        return np.sort(np.lexsort((-n_ids, is_new))[:n_chosen])
 
     def check(self, pad_to_multiple: int = 1) -> None:
         """Accept any multiple, as all rows have the same length."""
@@ -178,6 +239,7 @@ class ByPacks:
         return "length", self.length
 
     def arrays(self, planned: WindowPlan, samples: Samples, number: int, layout: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arrays of a batch. number: the number of the batch in the window"""
         assert planned.packs is not None
-        packs = [planned.packs.rows_of(one) for one in planned.batches[number].tolist()]
+        packs = [planned.packs.rows_of(pack) for pack in planned.batches[number].tolist()]
         return collate_packed(samples, packs, length=self.length, **layout)

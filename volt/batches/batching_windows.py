@@ -71,7 +71,11 @@ class Windows:
         self, stream: Stream, samples: SampleFormat, rule: ByTokens | ByPacks, *, size: Size, world: int,
         pad_to_multiple: int = 1,
     ) -> None:  # fmt: skip
-        self.stream, self.format, self.rule, self.size, self.world = stream, samples, rule, size, world
+        self.stream = stream
+        self.format = samples
+        self.rule = rule
+        self.size = size
+        self.world = world
         self.pad_to_multiple = pad_to_multiple
         self.is_stopped = False  # whether the thread must abandon its window
 
@@ -79,7 +83,9 @@ class Windows:
         """Return the window after `window`, or None at the stream's end. first: the number of the first window"""
         if window is None:
             return self._with_next(first, [])
-        return None if window.is_last else self._with_next(window.number + 1, window.only(window.planned.batches.left))
+        if window.is_last:
+            return None
+        return self._with_next(window.number + 1, window.only(window.planned.batches.left))
 
     def again(self, number: int, world: int, stretches: Sequence[LineRun]) -> Window:
         """Read a window again from its stretches. Afterwards, the stream is at the window's end."""
@@ -116,10 +122,16 @@ class Windows:
         starts = np.cumsum([0, *(len(some) for _, some in parts)])
         is_last = self.stream.place() is None
         planned = self.rule.planned(
-            samples, world=world, seed=self.stream.seed, window=number, n_old=int(starts[-2]), is_last=is_last,
+            samples,
+            world=world,
+            seed=self.stream.seed,
+            window=number,
+            n_old=int(starts[-2]),
+            is_last=is_last,
             pad_to_multiple=self.pad_to_multiple,
-        )  # fmt: skip
-        window = Window(number, world, tuple(stretch for stretch, _ in parts), starts, samples, is_last, planned)
+        )
+        stretches = tuple(stretch for stretch, _ in parts)
+        window = Window(number, world, stretches, starts, samples, is_last, planned)
         too_long = planned.batches.too_long
         if self.rule.on_long == "raise" and len(too_long):
             name, limit = self.rule.limit(self.pad_to_multiple)
@@ -151,7 +163,8 @@ class Windows:
             yield next(self.stream.batches())
 
     def _sampled(self, lines: Iterator[StreamBatch], state: Mapping[str, Any]) -> tuple[LineRun, Samples]:
-        places, parts = [np.empty((0, 2), np.int64)], [Samples.of({name: [] for name in self.format.vocabularies})]
+        places = [np.empty((0, 2), np.int64)]
+        parts = [Samples.of({name: [] for name in self.format.vocabularies})]
         for batch in lines:
             if self.is_stopped:
                 raise StreamError("the steps were closed while a window was read; iterate again to read it anew")

@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from volt import arguments
 from volt.batches.argument_checks import WIDEST, Longs, check_option
+from volt.batches.numbering import Numbering
 from volt.batches.samples import MOST_ID, SampleFormat, Samples
 from volt.encode.batch_encoder import Encoded
 from volt.errors import ConfigError, StreamError, missing, quoted
@@ -41,7 +42,8 @@ class Layout:
     dtype: Literal["int64", "int32"] = "int64"
 
     def __post_init__(self) -> None:
-        for pad in self.pad.values() if isinstance(self.pad, Mapping) else [self.pad]:
+        pads = self.pad.values() if isinstance(self.pad, Mapping) else [self.pad]
+        for pad in pads:
             if pad is not None:
                 arguments.whole(pad, "pad", low=0, high=MOST_ID)
         check_option(self, "pad_to_multiple", arguments.whole, low=1, high=WIDEST)
@@ -56,17 +58,22 @@ class Layout:
         >>> Layout(pad_to_multiple=8).of(SampleFormat({"text": ["<s>", "<pad>", "</s>", "lo"]}))["pad"]
         {'text': 1}
         """
-        names = [*samples.vocabularies]
-        _, target = _sides(names)
-        if (eos := samples.vocabularies[target].eos) is None:
+        _, target = _sides([*samples.vocabularies])
+        eos = samples.vocabularies[target].eos
+        if eos is None:
             raise ConfigError(f"the vocabulary of {target} has no EOS to end targets with; add the token </s>")
-        pads = self.pad if self.pad is not None else {name: samples.vocabularies[name].pad for name in names}
-        for name in names if self.pad is None else ():
-            if samples.vocabularies[name].pad is None:
-                raise ConfigError(f"the vocabulary of {quoted(name)} has no <pad>; add the token, or set pad to an id")
+        pad = self.pad
+        if pad is None:
+            pad = {name: _pad_of(name, numbering) for name, numbering in samples.vocabularies.items()}
         if packed:
-            return {"pad": pads, "eos": eos, "dtype": self.dtype}
-        return {**asdict(self), "pad": pads, "eos": eos}
+            return {"pad": pad, "eos": eos, "dtype": self.dtype}
+        return {**asdict(self), "pad": pad, "eos": eos}
+
+
+def _pad_of(name: str, numbering: Numbering) -> int:
+    if numbering.pad is None:
+        raise ConfigError(f"the vocabulary of {quoted(name)} has no <pad>; add the token, or set pad to an id")
+    return numbering.pad
 
 
 Ids = NDArray[Any]  # int64 or int32
@@ -113,36 +120,48 @@ def collate(
     ([[2, 5, 6, 1]], [[5, 6, 2, 1]])
     """
     source, target = _sides([*arguments.instance(samples, Samples, "samples").fields])
-    chosen, kind = _rows(rows, len(samples)), _kind(dtype)
-    pads, end = _each(pad, "pad", samples), _of(target, eos, "eos", samples)
+    chosen = _rows(rows, len(samples))
+    kind = _kind(dtype)
+    pads = _each(pad, "pad", samples)
+    end = _of(target, eos, "eos", samples)
     multiple = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1)
     widths = {} if width is None else _each(width, "width", samples)
-
     sizes = {name: _sizes(samples[name], chosen) for name in samples.fields}
 
     def side(name: str, *, left: bool, eos: int | None = None) -> _Side:
         lengths = sizes[name]
-        wide = widths.get(name, int(lengths.max()))
-        if (lengths > wide).any():
-            row = int(np.argmax(lengths > wide))
+        width = widths.get(name, int(lengths.max()))
+        is_long = lengths > width
+        if is_long.any():
+            row = int(np.argmax(is_long))
             line = f"line {samples.numbers[chosen[row]]:,} of the stream"
-            message = f"{line} has {lengths[row]:,} ids in field {quoted(name)}"
-            raise ConfigError(f"width is {wide:,}, but {message}; give the step's longest length, or no width")
-        wide += -wide % multiple
+            fault = f"{line} has {lengths[row]:,} ids in field {quoted(name)}"
+            raise ConfigError(f"width is {width:,}, but {fault}; give the step's longest length, or no width")
+        width += -width % multiple
         row_ends = np.arange(1, len(chosen) + 1)
-        return _laid_out(samples, name, chosen, row_ends, wide, left=left, pad=pads[name], kind=kind, eos=eos)
+        return _laid_out(samples, name, chosen, row_ends, width, left=left, pad=pads[name], kind=kind, eos=eos)
 
-    output = side(target, left=left_pad_target, eos=end)
+    target_side = side(target, left=left_pad_target, eos=end)
+    masks = {}
     if source == target:
-        masks, net_input = {}, {"src_tokens": output.before, "src_lengths": sizes[target]}
+        net_input = {"src_tokens": target_side.before, "src_lengths": sizes[target]}
     else:
-        inputs = side(source, left=left_pad_source)
-        masks = {"src_mask": inputs.mask}
-        net_input = {"src_tokens": inputs.tokens, "src_lengths": sizes[source], "prev_output_tokens": output.before}
+        source_side = side(source, left=left_pad_source)
+        masks["src_mask"] = source_side.mask
+        net_input = {
+            "src_tokens": source_side.tokens,
+            "src_lengths": sizes[source],
+            "prev_output_tokens": target_side.before,
+        }
     return {
-        "id": samples.numbers[chosen], "nsentences": len(chosen), "ntokens": int(sizes[target].sum()),
-        "net_input": net_input, "target": output.tokens, **masks, "tgt_mask": output.mask,
-    }  # fmt: skip
+        "id": samples.numbers[chosen],
+        "nsentences": len(chosen),
+        "ntokens": int(sizes[target].sum()),
+        "net_input": net_input,
+        "target": target_side.tokens,
+        **masks,
+        "tgt_mask": target_side.mask,
+    }
 
 
 def collate_packed(
@@ -167,25 +186,37 @@ def collate_packed(
     source, target = _sides([*arguments.instance(samples, Samples, "samples").fields])
     if source != target:
         raise ConfigError(f"samples of {', '.join(samples.fields)}: packs take samples of one field; use collate")
-    length, kind = arguments.whole(length, "length", low=1), _kind(dtype)
-    fill, end = _of(target, pad, "pad", samples), _of(target, eos, "eos", samples)
-    listed = [_listed(pack) for pack in arguments.several(packs, "packs", one="give a list of rows")]
-    if not listed:
+    length = arguments.whole(length, "length", low=1)
+    kind = _kind(dtype)
+    pad_id = _of(target, pad, "pad", samples)
+    eos_id = _of(target, eos, "eos", samples)
+    pack_rows = [_listed(pack) for pack in arguments.several(packs, "packs", one="give a list of rows")]
+    if not pack_rows:
         raise ConfigError("packs is empty; a batch needs one or more")
-    rows, row_ends = _rows(np.concatenate(listed), len(samples)), np.cumsum([*map(len, listed)])
-    filled = np.add.reduceat(_sizes(samples[target], rows), np.append(0, row_ends[:-1]))  # ids of each pack
-    if (filled > length).any():
-        pack = int(np.argmax(filled))
-        raise ConfigError(f"packs[{pack}] has {filled[pack]:,} ids, more than length={length:,}; give it fewer samples")
-    output = _laid_out(samples, target, rows, row_ends, length, pad=fill, kind=kind, eos=end, is_packed=True)
+
+    rows = _rows(np.concatenate(pack_rows), len(samples))
+    row_ends = np.cumsum([*map(len, pack_rows)])
+    n_ids = np.add.reduceat(_sizes(samples[target], rows), np.append(0, row_ends[:-1]))
+    fullest = int(np.argmax(n_ids))
+    if n_ids[fullest] > length:
+        fault = f"packs[{fullest}] has {n_ids[fullest]:,} ids, more than length={length:,}"
+        raise ConfigError(f"{fault}; give it fewer samples")
+
+    side = _laid_out(samples, target, rows, row_ends, length, pad=pad_id, kind=kind, eos=eos_id, is_packed=True)
     net_input = {
-        "src_tokens": output.before, "position_ids": output.positions, "cu_seqlens": output.starts,
-        "max_seqlen": int(np.diff(output.starts).max()),
-    }  # fmt: skip
+        "src_tokens": side.before,
+        "position_ids": side.positions,
+        "cu_seqlens": side.starts,
+        "max_seqlen": int(np.diff(side.starts).max()),
+    }
     return {
-        "id": samples.numbers[rows], "nsentences": len(rows), "ntokens": int(filled.sum()), "net_input": net_input,
-        "target": output.tokens, "tgt_mask": output.mask,
-    }  # fmt: skip
+        "id": samples.numbers[rows],
+        "nsentences": len(rows),
+        "ntokens": int(n_ids.sum()),
+        "net_input": net_input,
+        "target": side.tokens,
+        "tgt_mask": side.mask,
+    }
 
 
 def to_torch(collated: Any) -> Any:
@@ -200,7 +231,7 @@ def to_torch(collated: Any) -> Any:
 
     def converted(value: Any) -> Any:
         if isinstance(value, dict):
-            return {name: converted(one) for name, one in value.items()}
+            return {name: converted(item) for name, item in value.items()}
         return from_numpy(value) if isinstance(value, np.ndarray) else value
 
     return converted(collated)
@@ -221,16 +252,18 @@ def _of(field: str, option: Each, name: str, samples: Samples) -> int:
     if not isinstance(option, Mapping):
         return arguments.whole(option, name, low=0, high=MOST_ID)
     fields = ", ".join(samples.fields)
-    for one in option:
-        if one not in samples.fields:
-            raise ConfigError(f"{name}: no field {quoted(str(one))} in these samples; choose from {fields}")
+    for key in option:
+        if key not in samples.fields:
+            raise ConfigError(f"{name}: no field {quoted(str(key))} in these samples; choose from {fields}")
     if field not in option:
         raise ConfigError(f"{name} lacks field {quoted(field)}; give one number for all, or one for each of {fields}")
     return arguments.whole(option[field], f"{name}[{field!r}]", low=0, high=MOST_ID)
 
 
 def _listed(rows: Rows) -> Longs:
-    chosen = np.asarray(rows if isinstance(rows, np.ndarray) else arguments.wholes(rows, "rows"))
+    if not isinstance(rows, np.ndarray):
+        rows = np.asarray(arguments.wholes(rows, "rows"))
+    chosen = rows
     if chosen.ndim != 1 or (len(chosen) and chosen.dtype.kind not in "iu"):
         raise ConfigError(f"rows is an array of {chosen.dtype}, {chosen.ndim}-dimensional; give indices of samples")
     if not len(chosen):
@@ -270,14 +303,19 @@ def _laid_out(
     """
     from volt.kernels.batching import lay_out
 
-    encoded, shape = samples[name], (len(row_ends), width)
-    tokens, mask = np.empty(shape, kind), np.empty(shape, bool)
+    encoded = samples[name]
+    shape = (len(row_ends), width)
+    tokens = np.empty(shape, kind)
+    mask = np.empty(shape, bool)
     before = np.empty((0, 0) if eos is None else shape, kind)
     positions = np.empty(shape if is_packed else (0, 0), np.int64)
-    starts = np.empty((len(rows) + len(row_ends)) * is_packed + 1, np.int32)
-    _, firsts, is_last = samples.parts_of(rows)
+    most_starts = len(rows) + len(row_ends) if is_packed else 0
+    starts = np.empty(most_starts + 1, np.int32)
+    _, ids_before, is_last = samples.parts_of(rows)
+    first_ids = np.where(ids_before < 0, eos or 0, ids_before)
+
     bad, n_starts = lay_out(
-        encoded.ids, encoded.offsets, rows, row_ends, width, left, np.where(firsts < 0, eos or 0, firsts), is_last,
+        encoded.ids, encoded.offsets, rows, row_ends, width, left, first_ids, is_last,
         eos or 0, pad, tokens.ravel(), before.ravel(), mask.ravel(), positions.ravel(), starts,
     )  # fmt: skip
     if bad >= 0:

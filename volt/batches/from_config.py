@@ -44,9 +44,14 @@ def read_steps(
     data = load_config(where, user_code=user_code, values=values, split=split, tasks=tasks)
     if data.batches is None:
         raise ConfigError(f"{shown_path(where)}: key 'batches' is missing; {_REMEDY}")
-    section, samples = data.batches, _samples(data.batches)
+    section = data.batches
+    samples = _samples(section)
+    rule: ByTokens | ByPacks
     with section.naming():
-        rule = ByTokens(**section.by_tokens) if section.by_tokens is not None else ByPacks(**section.by_packs or {})
+        if section.by_tokens is not None:
+            rule = ByTokens(**section.by_tokens)
+        else:
+            rule = ByPacks(**section.by_packs or {})
     pads = _pads(section, samples)
     with section.naming("fields"):
         layout = Layout(pad=pads, **section.layout)

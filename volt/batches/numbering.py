@@ -50,7 +50,8 @@ class Numbering:
     encode: Callable[[Column], Column] | None = None
 
     def __repr__(self) -> str:
-        return f"<Numbering: {len(self):,} ids, of {'pieces' if self.encode is None else 'text'}>"
+        kind = "pieces" if self.encode is None else "text"
+        return f"<Numbering: {len(self):,} ids, of {kind}>"
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -69,9 +70,12 @@ class Numbering:
 
         types, ids_of = self._table
         sizes = np.maximum(column.sizes, 0)
-        result, ends = np.empty(int((sizes + 1).sum() // 2 + len(sizes)), np.int32), np.empty(len(sizes), np.int64)
-        look_up(column.data, column.starts, column.sizes, types, result, ends)
-        return Column.of_ids(ids_of[result[: ends[-1] if len(ends) else 0]], np.concatenate([[0], ends]))
+        most_pieces = int((sizes + 1).sum() // 2 + len(sizes))
+        numbers = np.empty(most_pieces, np.int32)
+        ends = np.empty(len(sizes), np.int64)
+        look_up(column.data, column.starts, column.sizes, types, numbers, ends)
+        offsets = np.append(0, ends)
+        return Column.of_ids(ids_of[numbers[: offsets[-1]]], offsets)
 
     @cached_property
     def _table(self) -> tuple[Types, NDArray[np.int32]]:
@@ -80,12 +84,18 @@ class Numbering:
 
         ids = [number for piece, number in self.ids.items() if piece and " " not in piece]
         column = Column.of([self.pieces[number] for number in ids])
-        n_types, n_bytes = len(ids) + int(column.sizes.max(initial=1)), len(column.data) + 1
-        slots = np.zeros(1 << (2 * n_types).bit_length(), np.int64)
-        types = Types(slots, np.zeros(n_types, np.uint64), np.zeros(n_types + 1, np.int64), np.zeros(n_bytes, np.uint8))
-        buffers = np.empty(len(column.data) + len(ids), np.int32), np.empty(len(ids), np.int64)
-        find_words(column.data, column.starts, column.sizes, types, *buffers, np.zeros(4, np.int64))
-        return types, np.array([*ids, -1 if self.unk is None else self.unk], np.int32)
+        most_types = len(ids) + int(column.sizes.max(initial=1))
+        types = Types(
+            np.zeros(1 << (2 * most_types).bit_length(), np.int64),
+            np.zeros(most_types, np.uint64),
+            np.zeros(most_types + 1, np.int64),
+            np.zeros(len(column.data) + 1, np.uint8),
+        )
+        numbers = np.empty(len(column.data) + len(ids), np.int32)
+        ends = np.empty(len(ids), np.int64)
+        find_words(column.data, column.starts, column.sizes, types, numbers, ends, np.zeros(4, np.int64))
+        unknown = -1 if self.unk is None else self.unk
+        return types, np.array([*ids, unknown], np.int32)
 
 
 def numbering_of(vocabulary: Any, name: str) -> Numbering:
@@ -111,15 +121,20 @@ def numbering_of(vocabulary: Any, name: str) -> Numbering:
         return _of_encoder(Encoder(read_vocabulary(path)))
     if vocabulary is None:
         raise ConfigError(f"field {quoted(name)} has no vocabulary; {_GIVE}")
-    tokens = arguments.several(vocabulary, label := f"the vocabulary of {name}", one=_GIVE, remedy=_GIVE)
+    label = f"the vocabulary of {name}"
+    tokens = arguments.several(vocabulary, label, one=_GIVE, remedy=_GIVE)
     return _of_list(arguments.texts(tokens, label, remedy=_GIVE), name)
 
 
 def _of_encoder(encoder: Encoder) -> Numbering:
     vocabulary = encoder.vocabulary
-    named = vocabulary.special.roles
-    unk, bos, eos, pad = [vocabulary.ids[named[role]] if role in named else None for role in _ROLES]
-    return Numbering(vocabulary.pieces, unk, bos, eos, pad, vocabulary.fingerprint, partial(_encoded, encoder))
+    ids: dict[str, int] = {role: vocabulary.ids[token] for role, token in vocabulary.special.roles.items()}
+    return Numbering(
+        vocabulary.pieces,
+        **{role: ids.get(role) for role in _ROLES},
+        fingerprint=vocabulary.fingerprint,
+        encode=partial(_encoded, encoder),
+    )
 
 
 def _encoded(encoder: Encoder, column: Column) -> Column:
@@ -130,13 +145,13 @@ def _encoded(encoder: Encoder, column: Column) -> Column:
 def _of_list(tokens: list[str], name: str) -> Numbering:
     if not tokens:
         raise ConfigError(f"the vocabulary of {name} has no token; {_GIVE}")
-    first = dict[str, int]()
+    ids = dict[str, int]()
     for number, token in enumerate(tokens):
-        if first.setdefault(token, number) != number:
-            places = f"at {first[token]} and {number}"
-            raise ConfigError(f"token {quoted(token)} of the vocabulary of {name} is repeated, {places}; remove one")
-    unk, bos, eos, pad = map(first.get, _ROLES.values())
-    return Numbering(tuple(tokens), unk, bos, eos, pad, fingerprint(tokens))
+        if ids.setdefault(token, number) != number:
+            fault = f"token {quoted(token)} of the vocabulary of {name} is repeated"
+            raise ConfigError(f"{fault}, at {ids[token]} and {number}; remove one")
+    roles = {role: ids.get(token) for role, token in _ROLES.items()}
+    return Numbering(tuple(tokens), **roles, fingerprint=fingerprint(tokens), encode=None)
 
 
 def _of_model(path: Path, data: bytes) -> Numbering:
@@ -145,10 +160,13 @@ def _of_model(path: Path, data: bytes) -> Numbering:
 
     processor = processor_of(path, data)
     transform = SpmEncode(model=path, to="ids", fields=(1,)).opened(LoadedFiles())
-    pieces = tuple(map(processor.id_to_piece, range(processor.get_piece_size())))
-    numbers = [getattr(processor, f"{role}_id")() for role in _ROLES]
-    unk, bos, eos, pad = [None if number < 0 else number for number in numbers]
-    return Numbering(pieces, unk, bos, eos, pad, fingerprint(transform.signature()), partial(_transformed, transform))
+    ids = {role: getattr(processor, f"{role}_id")() for role in _ROLES}
+    return Numbering(
+        tuple(map(processor.id_to_piece, range(processor.get_piece_size()))),
+        **{role: None if number < 0 else number for role, number in ids.items()},
+        fingerprint=fingerprint(transform.signature()),
+        encode=partial(_transformed, transform),
+    )
 
 
 def _transformed(transform: Transform, column: Column) -> Column:

@@ -39,11 +39,16 @@ def cut_samples(samples: Samples, size: int) -> Samples:
         return samples
     encoded = samples[names[0]]
     rows, starts, _ = _cut(lengths, size)
-    old, firsts = samples.parts_of(rows), encoded.offsets[rows] + starts
+    old_parts = samples.parts_of(rows)
+    offsets = encoded.offsets[rows] + starts
     is_end = np.append(rows[1:] != rows[:-1], True)
-    before = np.where(starts > 0, encoded.ids[firsts - 1], old.before)
-    fields = {names[0]: Encoded(encoded.ids, np.append(firsts, encoded.offsets[-1]))}
-    return Samples(fields, samples.numbers[rows], Parts(old.starts + starts, before, old.is_last & is_end))
+    parts = Parts(
+        starts=old_parts.starts + starts,
+        before=np.where(starts > 0, encoded.ids[offsets - 1], old_parts.before),
+        is_last=old_parts.is_last & is_end,
+    )
+    cut = Encoded(encoded.ids, np.append(offsets, encoded.offsets[-1]))
+    return Samples({names[0]: cut}, samples.numbers[rows], parts)
 
 
 def _cut(lengths: Longs, size: int) -> tuple[Longs, Longs, Longs]:
@@ -55,8 +60,10 @@ def _cut(lengths: Longs, size: int) -> tuple[Longs, Longs, Longs]:
     if lengths.max(initial=0) <= size:
         return np.arange(len(lengths)), np.zeros(len(lengths), np.int64), lengths
     n_parts = np.maximum(-(-lengths // size), 1)
-    starts = (np.arange(n_parts.sum()) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)) * size
-    return np.repeat(np.arange(len(lengths)), n_parts), starts, np.minimum(np.repeat(lengths, n_parts) - starts, size)
+    rows = np.repeat(np.arange(len(lengths)), n_parts)
+    first_parts = np.cumsum(n_parts) - n_parts
+    starts = (np.arange(n_parts.sum()) - first_parts[rows]) * size
+    return rows, starts, np.minimum(lengths[rows] - starts, size)
 
 
 LONGEST = 1 << 24  # maximum number of tokens in a pack: the search for free space takes ten bytes for each
@@ -66,7 +73,7 @@ class Pack(NamedTuple):
     """The segments of a pack, one after the other.
 
     rows: (n_segments,) int64
-    starts: (n_segments,) int64, where each segment starts in its row: 0, unless the row was split
+    starts: (n_segments,) int64, where each segment starts in its row; 0, unless the row was split
     sizes: (n_segments,) int64, tokens
 
     >>> pack([5, 2], 7, shuffle=False)[0].sizes.tolist()
@@ -108,7 +115,8 @@ class Packs:
         return rows
 
     def _place(self, number: int) -> slice:
-        return slice(self.ends[number - 1] if number else 0, self.ends[number])
+        start = self.ends[number - 1] if number else 0
+        return slice(start, self.ends[number])
 
     def __iter__(self) -> Iterator[Pack]:
         """Iterate over the packs."""
@@ -117,7 +125,9 @@ class Packs:
     @property
     def padding_share(self) -> float:
         """The share of the packs' space that is empty."""
-        return 1 - float(self.segments.sizes.sum()) / (len(self) * self.size) if len(self) else 0.0
+        if not len(self):
+            return 0.0
+        return 1 - float(self.segments.sizes.sum()) / (len(self) * self.size)
 
 
 def pack(
@@ -144,19 +154,28 @@ def pack(
     """
     from volt.kernels.batching import fit_best
 
-    sizes_of, size = single(lengths), arguments.whole(size, "size", low=1, high=LONGEST)
+    lengths_of = single(lengths)
+    size = arguments.whole(size, "size", low=1, high=LONGEST)
     place = check_place(seed, epoch, window)
-    is_long = (sizes_of > size) & (on_long != "split")
-    too_long, empty, retained = map(np.flatnonzero, (is_long, sizes_of == 0, (sizes_of > 0) & ~is_long))
-    refuse_long(too_long, sizes_of, size, "size", on_long=on_long, ways=("raise", "report", "split"))
-    rows, starts, sizes = _cut(sizes_of[retained], size)
+    is_long = (lengths_of > size) & (on_long != "split")
+    is_empty = lengths_of == 0
+    too_long = np.flatnonzero(is_long)
+    refuse_long(too_long, lengths_of, size, "size", on_long=on_long, ways=("raise", "report", "split"))
+
+    retained = np.flatnonzero(~is_long & ~is_empty)
+    rows, starts, sizes = _cut(lengths_of[retained], size)
     segments = Pack(retained[rows], starts, sizes)
-    order = turns(len(segments.sizes), shuffle, "pack", "rows", *place)
-    order = order[stable_order(size - segments.sizes[order])]
-    tree, tops = np.zeros(2 << size.bit_length(), np.uint8), np.full(size + 1, -1, np.int64)  # of free space
-    below, packs = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
-    n_packs = fit_best(segments.sizes[order], size, tree, tops, below, packs)
+
+    order = turns(len(sizes), shuffle, "pack", "rows", *place)
+    order = order[stable_order(size - sizes[order])]
+    free_tree = np.zeros(2 << size.bit_length(), np.uint8)
+    free_tops = np.full(size + 1, -1, np.int64)
+    below = np.empty(len(order), np.int64)
+    packs = np.empty(len(order), np.int64)
+    n_packs = fit_best(sizes[order], size, free_tree, free_tops, below, packs)
+
     numbers = turns(n_packs, shuffle, "pack", "packs", *place)[packs]
     order = order[stable_order(numbers)]
     ends = np.cumsum(np.bincount(numbers, minlength=n_packs))
-    return Packs(Pack(*(values[order] for values in segments)), ends, size, too_long, empty)
+    ordered = Pack(*(values[order] for values in segments))
+    return Packs(ordered, ends, size, too_long, np.flatnonzero(is_empty))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
@@ -47,7 +48,6 @@ Beyond = Literal["refuse", "truncate"]
 Unknown = Literal["replace", "refuse"]
 Place = Callable[[int], str]
 MOST_ID = (1 << 31) - 1
-_LINE_END = 0x0A
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,14 +85,16 @@ class Samples:
         numbers: line numbers; by default 0, 1, …
         """
         flat = {name: _flat(name, rows) for name, rows in arguments.mapping(fields, "fields").items()}
-        sizes = {name: len(encoded) for name, encoded in flat.items()}
-        if len({*sizes.values()}) != 1:
-            raise ConfigError(f"the fields have {sizes or 'no'} samples; give one or more fields of equal size")
-        n = max(sizes.values())
-        array = np.arange(n) if numbers is None else np.array(arguments.wholes(numbers, "numbers"), np.int64)
-        if len(array) != n:
-            raise ConfigError(f"{len(array)} numbers for {n} samples; give one for each")
-        return cls(flat, array)
+        n_samples = {name: len(encoded) for name, encoded in flat.items()}
+        if len({*n_samples.values()}) != 1:
+            raise ConfigError(f"the fields have {n_samples or 'no'} samples; give one or more fields of equal size")
+        n = max(n_samples.values())
+        if numbers is None:
+            return cls(flat, np.arange(n))
+        line_numbers = np.array(arguments.wholes(numbers, "numbers"), np.int64)
+        if len(line_numbers) != n:
+            raise ConfigError(f"{len(line_numbers)} numbers for {n} samples; give one for each")
+        return cls(flat, line_numbers)
 
     @property
     def lengths(self) -> Longs:
@@ -101,7 +103,9 @@ class Samples:
 
     def parts_of(self, rows: Longs) -> Parts:
         """Return the parts of the samples at `rows`, also if all samples are whole lines."""
-        return Parts.whole(len(rows)) if self.parts is None else self.parts.taken(rows)
+        if self.parts is None:
+            return Parts.whole(len(rows))
+        return self.parts.taken(rows)
 
 
 def joined_samples(parts: Sequence[Samples]) -> Samples:
@@ -115,17 +119,18 @@ def joined_samples(parts: Sequence[Samples]) -> Samples:
     inputs: list[Samples] = arguments.several(parts, "parts", one="give a list of Samples")
     if not inputs:
         raise ConfigError("no samples to join; give one part or more")
-    if len(names := {", ".join(part.fields) for part in inputs}) > 1:
-        result = " and ".join(f"({some})" for some in sorted(names))
-        raise ConfigError(f"samples of {result} cannot be joined; make them with one SampleFormat")
+    fields_of_parts = {", ".join(part.fields) for part in inputs}
+    if len(fields_of_parts) > 1:
+        names = " and ".join(f"({fields})" for fields in sorted(fields_of_parts))
+        raise ConfigError(f"samples of {names} cannot be joined; make them with one SampleFormat")
     if len(inputs) == 1:
         return inputs[0]
     fields = {name: _joined([part.fields[name] for part in inputs]) for name in inputs[0].fields}
-    places = None
-    if any(part.parts is not None for part in inputs):
-        several = [part.parts or Parts.whole(len(part)) for part in inputs]
-        places = Parts(*map(np.concatenate, zip(*several, strict=True)))
-    return Samples(fields, np.concatenate([part.numbers for part in inputs]), places)
+    numbers = np.concatenate([part.numbers for part in inputs])
+    if all(part.parts is None for part in inputs):
+        return Samples(fields, numbers)
+    several = [part.parts or Parts.whole(len(part)) for part in inputs]
+    return Samples(fields, numbers, Parts(*map(np.concatenate, zip(*several, strict=True))))
 
 
 def taken_samples(samples: Samples, rows: Longs) -> Samples:
@@ -136,29 +141,31 @@ def taken_samples(samples: Samples, rows: Longs) -> Samples:
     >>> taken_samples(Samples.of({"src": [[5, 2], [2], [6, 2]]}), np.array([0, 2]))["src"].ids.tolist()
     [5, 2, 6, 2]
     """
-    columns = {
-        name: Column.of_ids(encoded.ids, encoded.offsets).take(rows).compact()
-        for name, encoded in samples.fields.items()
-    }
-    fields = {name: Encoded(one.data, np.append(one.starts, len(one.data))) for name, one in columns.items()}
+    fields = dict[str, Encoded]()
+    for name, encoded in samples.fields.items():
+        column = Column.of_ids(encoded.ids, encoded.offsets).take(rows).compact()
+        fields[name] = Encoded(column.data, np.append(column.starts, len(column.data)))
     parts = None if samples.parts is None else samples.parts.taken(rows)
     return Samples(fields, samples.numbers[rows], parts)
 
 
 def _joined(parts: Sequence[Encoded]) -> Encoded:
-    firsts = np.cumsum([0, *(len(part.ids) for part in parts)])
-    starts = [part.offsets[:-1] + first for part, first in zip(parts, firsts, strict=False)]
-    return Encoded(frozen(np.concatenate([part.ids for part in parts])), np.concatenate([*starts, firsts[-1:]]))
+    ends = np.cumsum([0, *(len(part.ids) for part in parts)])
+    starts = [part.offsets[:-1] + first for part, first in zip(parts, ends, strict=False)]
+    ids = np.concatenate([part.ids for part in parts])
+    return Encoded(frozen(ids), np.concatenate([*starts, ends[-1:]]))
 
 
 def _flat(name: str, rows: Iterable[Sequence[int]]) -> Encoded:
-    lists = [arguments.wholes(row, f"{name}[{place}]") for place, row in enumerate(arguments.several(rows, name))]
-    for place, row in enumerate(lists):
-        for number in row:
+    lists = list[list[int]]()
+    for place, row in enumerate(arguments.several(rows, name)):
+        ids = arguments.wholes(row, f"{name}[{place}]")
+        for number in ids:
             if not 0 <= number <= MOST_ID:
                 raise ConfigError(f"{name}[{place}] contains the id {number}; ids go from 0 to {MOST_ID:,}")
-    ids = np.array([number for row in lists for number in row], np.int32)
-    return Encoded(frozen(ids), np.cumsum([0, *map(len, lists)]))
+        lists.append(ids)
+    flat = np.array([*chain.from_iterable(lists)], np.int32)
+    return Encoded(frozen(flat), np.cumsum([0, *map(len, lists)]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,10 +204,10 @@ class SampleFormat:
         if not inputs:
             raise ConfigError(f"vocabularies is empty; {remedy}")
         loaded = dict[int, Numbering]()  # fields with the same vocabulary share a numbering
-        for name, one in inputs.items():
-            if id(one) not in loaded:
-                loaded[id(one)] = numbering_of(one, name)
-        numberings = {name: loaded[id(one)] for name, one in inputs.items()}
+        for name, vocabulary in inputs.items():
+            if id(vocabulary) not in loaded:
+                loaded[id(vocabulary)] = numbering_of(vocabulary, name)
+        numberings = {name: loaded[id(vocabulary)] for name, vocabulary in inputs.items()}
         object.__setattr__(self, "vocabularies", numberings)
         for name in ("bos", "eos"):
             check_option(self, name, arguments.flag)
@@ -212,18 +219,21 @@ class SampleFormat:
                 raise ConfigError(f"prefix: no field {quoted(str(name))}; choose from {', '.join(numberings)}")
         for name, numbering in numberings.items():
             if self.holds == "text" and numbering.encode is None:
-                message = f"a list of tokens cannot encode text, so field {quoted(name)} must hold pieces or ids"
-                raise ConfigError(f"holds: {message}")
-            n = sum(map(len, self._frame(name)))
-            if self.max_length is not None and self.max_length <= n:
-                message = f"max_length is {self.max_length}, and BOS, prefix and EOS of {name} take {n}"
-                raise ConfigError(f"{message}; give {n + 1:,} or more")
+                fault = f"a list of tokens cannot encode text, so field {quoted(name)} must hold pieces or ids"
+                raise ConfigError(f"holds: {fault}")
+            n_frame = sum(map(len, self._frame(name)))
+            if self.max_length is not None and self.max_length <= n_frame:
+                fault = f"max_length is {self.max_length}, and BOS, prefix and EOS of {name} take {n_frame}"
+                raise ConfigError(f"{fault}; give {n_frame + 1:,} or more")
 
     def __repr__(self) -> str:
+        text = ", ".join(self.vocabularies)
         roles = [role for role, has in (("BOS", self.bos), ("EOS", self.eos)) if has]
-        framed = f", with {', '.join(roles)}" if roles else ""
-        most = "" if self.max_length is None else f", at most {counted(self.max_length, 'id')}"
-        return f"<SampleFormat: {', '.join(self.vocabularies)}{framed}{most}>"
+        if roles:
+            text += f", with {', '.join(roles)}"
+        if self.max_length is not None:
+            text += f", at most {counted(self.max_length, 'id')}"
+        return f"<SampleFormat: {text}>"
 
     def samples(self, batch: Batch | StreamBatch) -> Samples:
         """Return a sample for each line. Raises StreamError, with the line's position, if a line does not fit.
@@ -233,10 +243,15 @@ class SampleFormat:
         if not isinstance(batch, StreamBatch):
             lines = arguments.instance(batch, Batch, "batch")
             batch = StreamBatch(lines, 0, *np.zeros((2, len(lines)), np.int64))
-        fields = zip(self.vocabularies, batch.lines.split(len(self.vocabularies)).columns, strict=False)
-        return Samples({name: self._field(name, column, batch.place) for name, column in fields}, batch.numbers)
+        columns = batch.lines.split(len(self.vocabularies)).columns
+        fields = {
+            name: self._field(name, column, batch.place)
+            for name, column in zip(self.vocabularies, columns, strict=False)
+        }
+        return Samples(fields, batch.numbers)
 
     def _frame(self, name: str) -> tuple[list[Any], list[Any]]:
+        """Return the ids before and after the ids of a line."""
         numbering: Numbering = self.vocabularies[name]
         prefix = arguments.texts(self.prefix.get(name, ()), "prefix", one=f"did you mean prefix={{{name!r}: [token]}}?")
         for token in prefix:
@@ -246,31 +261,39 @@ class SampleFormat:
             if getattr(self, role) and getattr(numbering, role) is None:
                 raise ConfigError(f"the vocabulary of {name} has no {role.upper()}; turn {role} off, or add the token")
         ids = [numbering.ids[token] for token in prefix]
-        return [numbering.bos] * self.bos + ids, [numbering.eos] * self.eos
+        bos = [numbering.bos] if self.bos else []
+        eos = [numbering.eos] if self.eos else []
+        return bos + ids, eos
 
     def _field(self, name: str, column: Column, place: Place) -> Encoded:
         if not column.present.all():
-            first = place(int(np.argmin(column.present)))
-            raise StreamError(f"{first}: has no field {quoted(name)}; drop such lines with the filter bitext")
+            line = place(int(np.argmin(column.present)))
+            raise StreamError(f"{line}: has no field {quoted(name)}; drop such lines with the filter bitext")
         from volt.kernels.batching import frame_ids
 
-        output = self._ids(name, column, place)
-        head, tail = (frozen(np.array(ids, np.int32)) for ids in self._frame(name))
-        sizes, n = output.sizes, len(head) + len(tail)
-        if self.max_length is not None and (is_long := sizes > self.max_length - n).any():
-            if self.beyond == "refuse":
-                line = int(np.argmax(is_long))
-                fault = f"has {sizes[line] + n:,} ids, more than {self.max_length:,}"
-                raise _fault(place(line), name, fault, "drop such lines with the filter length, or truncate them")
-            sizes = np.minimum(sizes, self.max_length - n)
-        offsets = np.concatenate([[0], np.cumsum(sizes + n)])
-        out, most = np.empty(int(offsets[-1]), np.int32), len(self.vocabularies[name])
-        bad = frame_ids(output.data, output.starts, sizes, head, tail, most, out)
+        ids = self._ids(name, column, place)
+        head, tail = (frozen(np.array(frame, np.int32)) for frame in self._frame(name))
+        n_frame = len(head) + len(tail)
+        sizes = ids.sizes
+        if self.max_length is not None:
+            most = self.max_length - n_frame
+            is_long = sizes > most
+            if self.beyond == "refuse" and is_long.any():
+                first = int(np.argmax(is_long))
+                fault = f"has {sizes[first] + n_frame:,} ids, more than {self.max_length:,}"
+                raise _fault(place(first), name, fault, "drop such lines with the filter length, or truncate them")
+            sizes = np.minimum(sizes, most)
+
+        offsets = np.concatenate([[0], np.cumsum(sizes + n_frame)])
+        framed = np.empty(int(offsets[-1]), np.int32)
+        n_tokens = len(self.vocabularies[name])
+        bad = frame_ids(ids.data, ids.starts, sizes, head, tail, n_tokens, framed)
         if bad >= 0:
-            ids = out[offsets[bad] + len(head) : offsets[bad + 1] - len(tail)]
-            fault = f"the id {ids[(ids < 0) | (ids >= most)][0]} in field {quoted(name)} is not in its vocabulary"
-            raise StreamError(f"{place(bad)}: {fault} (0 to {most - 1:,}); give the vocabulary that made it")
-        return Encoded(frozen(out), offsets)
+            of_line = framed[offsets[bad] + len(head) : offsets[bad + 1] - len(tail)]
+            bad_id = of_line[(of_line < 0) | (of_line >= n_tokens)][0]
+            fault = f"the id {bad_id} in field {quoted(name)} is not in its vocabulary (0 to {n_tokens - 1:,})"
+            raise StreamError(f"{place(bad)}: {fault}; give the vocabulary that made it")
+        return Encoded(frozen(framed), offsets)
 
     def _ids(self, name: str, column: Column, place: Place) -> Column:
         numbering: Numbering = self.vocabularies[name]
@@ -279,21 +302,24 @@ class SampleFormat:
         holds = self.holds or ("pieces" if numbering.encode is None else "text")
         if holds == "ids":
             return self._taken(name, numbering, _parsed(name, column, place))
-        encode = numbering.encode if holds == "text" else None
-        output = numbering.looked_up(column) if encode is None else encode(column)
-        if len(output) != len(column):
+        if holds == "text" and numbering.encode is not None:
+            ids = numbering.encode(column)
+        else:
+            ids = numbering.looked_up(column)
+        if len(ids) != len(column):
             raise _fault(f"at or after {place(0)}", name, "contains a line break", "drop such lines")
-        refused = numbering.unk if self.unknown == "refuse" else None
-        refused = -1 if numbering.unk is None else refused
-        if refused is not None and (is_unknown := output.data == refused).any():
-            raise _unknown(name, column, output, is_unknown, place, is_text=encode is not None)
-        return output
+        if numbering.unk is None or self.unknown == "refuse":
+            is_unknown = ids.data == (-1 if numbering.unk is None else numbering.unk)
+            if is_unknown.any():
+                raise _unknown(name, column, ids, is_unknown, place, is_text=holds == "text")
+        return ids
 
     def _taken(self, name: str, numbering: Numbering, column: Column) -> Column:
         """Return ids unchanged. Raises ConfigError if all samples would end in EOS twice."""
-        if not self.eos or not len(column) or not (column.sizes > 0).all():
+        if not self.eos or len(column) < 2 or not (column.sizes > 0).all():
             return column
-        if len(column) > 1 and (column.data[column.starts + column.sizes - 1] == numbering.eos).all():
+        last_ids = column.data[column.starts + column.sizes - 1]
+        if (last_ids == numbering.eos).all():
             raise ConfigError(f"the ids of field {quoted(name)} end in EOS already; turn eos off")
         return column
 
@@ -302,10 +328,11 @@ def _parsed(name: str, column: Column, place: Place) -> Column:
     from volt.kernels.decode import parse_ids
 
     text = column.text().tobytes()
-    ids, offsets = np.empty(len(text) // 2, np.int32), np.zeros(len(column) + 1, np.int64)
+    ids = np.empty(len(text) // 2, np.int32)
+    offsets = np.zeros(len(column) + 1, np.int64)
     fault = parse_ids(np.frombuffer(text, np.uint8), MOST_ID, ids, offsets)
     if fault >= 0:
-        line = text[:fault].count(bytes([_LINE_END]))
+        line = text[:fault].count(b"\n")
         raise _fault(place(line), name, "contains text that is not an id", "write whole numbers, or set holds")
     return Column.of_ids(ids[: offsets[-1]], offsets)
 
@@ -313,12 +340,15 @@ def _parsed(name: str, column: Column, place: Place) -> Column:
 def _unknown(
     name: str, column: Column, ids: Column, is_unknown: NDArray[np.bool_], place: Place, *, is_text: bool
 ) -> StreamError:
-    first, bounds = int(np.argmax(is_unknown)), np.append(ids.starts, len(ids.data))
+    first = int(np.argmax(is_unknown))
+    bounds = np.append(ids.starts, len(ids.data))
     line = int(np.searchsorted(bounds, first, side="right")) - 1
-    [value] = column.take([line]).strings()
-    fault = "contains text that its vocabulary cannot spell"
-    if not is_text:
-        piece = [piece for piece in value.split(" ") if piece][first - int(bounds[line])]
+    if is_text:
+        fault = "contains text that its vocabulary cannot spell"
+    else:
+        [value] = column.take([line]).strings()
+        pieces = [piece for piece in value.split(" ") if piece]
+        piece = pieces[first - int(bounds[line])]
         fault = f"contains the piece {quoted(piece)}, which its vocabulary lacks"
     return _fault(place(line), name, fault, "fix the line, use the vocabulary that made it, or replace unknown pieces")
 

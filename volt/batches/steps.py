@@ -83,10 +83,13 @@ class Steps:
             stream, samples, batches, size=self._size, world=self.world, pad_to_multiple=layout.pad_to_multiple
         )
         self._window: Window | None = None
-        self._n_done, self._before = 0, 0  # steps taken in this window, and in earlier windows
+        self._n_done = 0  # steps taken in this window
+        self._before = 0  # steps taken in earlier windows
         self._first = 0  # the number of the first window that is made
         self._next: Future[Window | None] | None = None
-        self._is_ahead, self._pid, self._lock = bool(ahead), os.getpid(), threading.RLock()
+        self._is_ahead = bool(ahead)
+        self._pid = os.getpid()
+        self._lock = threading.RLock()
         self._configuration = configuration_of(samples, batches, self._size, layout.pad_to_multiple)
         self._recall = deque[StepsState]([self._state_at(None)], maxlen=_RECALLED)
         self.totals = Totals()
@@ -118,7 +121,8 @@ class Steps:
         if self.world > 1 and self.stream.world > 1:
             fault = f"world is {self.world}, but the stream reads only the lines of one of {self.stream.world} ranks"
             raise ConfigError(f"{fault}; give Steps a stream of all lines, or world=1")
-        if isinstance(self.rule, ByPacks) and len(names := [*self.format.vocabularies]) > 1:
+        names = [*self.format.vocabularies]
+        if isinstance(self.rule, ByPacks) and len(names) > 1:
             raise ConfigError(f"samples of {', '.join(names)} cannot be packed; give samples of one field, or ByTokens")
         if window == "epoch":
             are_ending = all(source.source.epochs is not None for source in self.stream.sources)
@@ -131,7 +135,7 @@ class Steps:
         self._size: Size = window
 
     def __repr__(self) -> str:
-        rank = f", rank {self.rank} of {self.world}" * (self.world > 1)
+        rank = f", rank {self.rank} of {self.world}" if self.world > 1 else ""
         return f"<Steps of {self.stream!r}{rank}, {counted(self.n, 'step')} given>"
 
     @property
@@ -144,7 +148,8 @@ class Steps:
         while True:
             with self._lock:
                 started = time.monotonic()
-                if (window := self._to_next_step()) is None:
+                window = self._to_next_step()
+                if window is None:
                     return
                 number = self._n_done * window.world + self.rank
                 arrays = self.rule.arrays(window.planned, window.samples, number, self._layout)
@@ -155,11 +160,13 @@ class Steps:
 
     def skip(self, n: int) -> int:
         """Skip up to `n` steps. Return how many were skipped before the end."""
-        left = n = arguments.whole(n, "n", low=0)
+        n = arguments.whole(n, "n", low=0)
+        left = n
         with self._lock:
             while left and (window := self._to_next_step()) is not None:
                 passed = min(left, window.planned.n_steps - self._n_done)
-                self._n_done, left = self._n_done + passed, left - passed
+                self._n_done += passed
+                left -= passed
         return n - left
 
     def state(self, *, at: int | None = None) -> dict[str, Any]:
@@ -184,13 +191,15 @@ class Steps:
 
         With as many ranks as before, the same steps follow; otherwise, the ranks divide the rest of the window anew.
         """
-        values, current = StepsState.from_json(state), self._configuration
+        values = StepsState.from_json(state)
         for name in arguments.several(accept, "accept", one="did you mean ['window']?"):
             arguments.choice(name, "accept", ("window",))
-        stored = {**values.configuration, "window": current["window"]} if "window" in accept else values.configuration
-        if lines := differences(stored, current):
+        stored = dict(values.configuration)
+        if "window" in accept:
+            stored["window"] = self._size
+        if lines := differences(stored, self._configuration):
             message = f"the state belongs to other steps: {'; '.join(lines)}; restore it there, or start anew"
-            if [one[:7] for one in lines] == ["window:"]:
+            if len(lines) == 1 and lines[0].startswith("window:"):
                 raise StreamError(f"{message}, or pass", hint={"accept": ["window"]})
             raise StreamError(message)
         with self._lock:
@@ -229,7 +238,10 @@ class Steps:
 
     def _stand_at(self, values: StepsState) -> None:
         window, n_done = self._window_of(values)
-        self._window, self._n_done, self._before, self._next = window, n_done, values.n - n_done, None
+        self._window = window
+        self._n_done = n_done
+        self._before = values.n - n_done
+        self._next = None
         self._recall.clear()
         self._recall.append(self._state_at(window))
         self.totals = Totals(n_left=window.n_left if window else 0)
@@ -259,26 +271,35 @@ class Steps:
     def _to_next_step(self) -> Window | None:
         if self._pid != os.getpid():
             raise StreamError("the steps belong to another process; open Steps in this one, and restore their state")
-        waiting, fruitless = 0, 0
+        n_waiting = 0  # samples for the next window
+        n_fruitless = 0
         while self._window is None or self._n_done == self._window.planned.n_steps:
             window = self._take()
             if window is None:
                 return None
-            self._before, self._n_done, self._window = self.n, 0, window
+            self._before = self.n
+            self._n_done = 0
+            self._window = window
             self._recall.append(self._state_at(window))
             self._note(window)
-            fruitless = fruitless + 1 if len(window.planned.batches.left) <= waiting else 0
-            waiting = len(window.planned.batches.left)
-            if not window.planned.n_steps and not window.is_last and fruitless == _FRUITLESS:
-                values, (name, limit) = self.totals, self.rule.limit(self._windows.pad_to_multiple)
-                where = f", the first at {values.first_too_long}" if values.too_long else ""
-                long, short = counted(values.n_too_long, "sample"), counted(values.n_too_short, "sample")
-                remedy = f"raise {name}" if values.n_too_long else "allow shorter ones"
-                raise StreamError(
-                    f"{_FRUITLESS} windows in a row have no sample that fits: {long} too long ({name} is {limit:,})"
-                    f"{where}; {short} too short; {remedy}"
-                )
+
+            n_left = len(window.planned.batches.left)
+            n_fruitless = n_fruitless + 1 if n_left <= n_waiting else 0
+            n_waiting = n_left
+            if not window.planned.n_steps and not window.is_last and n_fruitless == _FRUITLESS:
+                raise self._nothing_fits()
         return self._window
+
+    def _nothing_fits(self) -> StreamError:
+        name, limit = self.rule.limit(self._windows.pad_to_multiple)
+        n_long = counted(self.totals.n_too_long, "sample")
+        n_short = counted(self.totals.n_too_short, "sample")
+        where = f", the first at {self.totals.first_too_long}" if self.totals.too_long else ""
+        remedy = f"raise {name}" if self.totals.n_too_long else "allow shorter ones"
+        return StreamError(
+            f"{_FRUITLESS} windows in a row have no sample that fits: {n_long} too long "
+            f"({name} is {limit:,}){where}; {n_short} too short; {remedy}"
+        )
 
     def _take(self) -> Window | None:
         self._resume()
@@ -322,9 +343,12 @@ class Steps:
     # totals
 
     def _note(self, window: Window) -> None:
-        too_long, too_short = window.planned.batches.too_long, window.planned.batches.too_short
-        firsts = too_long[: _PLACES - len(self.totals.too_long)].tolist()
-        shown = tuple(self._windows.shown(window, row) for row in firsts)
-        self.totals = self.totals.plus(
-            Totals(n_too_long=len(too_long), n_too_short=len(too_short), too_long=shown, n_left=window.n_left)
+        batches = window.planned.batches
+        firsts = batches.too_long[: _PLACES - len(self.totals.too_long)].tolist()
+        new = Totals(
+            n_too_long=len(batches.too_long),
+            n_too_short=len(batches.too_short),
+            too_long=tuple(self._windows.shown(window, row) for row in firsts),
+            n_left=window.n_left,
         )
+        self.totals = self.totals.plus(new)

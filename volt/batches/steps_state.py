@@ -49,7 +49,25 @@ class LineRun:
     wanted: Longs | None = None
 
     def of(self, samples: Longs) -> LineRun:
+        """Return the stretch with only some of its samples not yet used."""
         return replace(self, wanted=samples if self.wanted is None else self.wanted[samples])
+
+    def to_json(self) -> dict[str, Any]:
+        wanted = None if self.wanted is None else bits_of(self.wanted)
+        return {"stream": self.state, "n_lines": self.n_lines, "wanted": wanted}
+
+    @classmethod
+    def from_json(cls, stored: object, at: str) -> LineRun:
+        """Return the stretch that `to_json` wrote. at: the key of the state, for errors"""
+        data = schema.mapping(stored, at)
+        schema.check_keys(data, ("stream", "n_lines", "wanted"), at)
+        wanted = data["wanted"]
+        return cls(
+            state=dict(schema.mapping(data["stream"], f"{at}.stream")),
+            n_lines=schema.whole(data["n_lines"], f"{at}.n_lines"),
+            places=np.empty((0, 2), np.int64),
+            wanted=None if wanted is None else samples_of(schema.text(wanted, f"{at}.wanted"), f"{at}.wanted"),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +89,14 @@ class StepsState:
     configuration: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        stretches = [
-            {"stream": one.state, "n_lines": one.n_lines, "wanted": None if one.wanted is None else bits_of(one.wanted)}
-            for one in self.stretches
-        ]
-        numbers = {name: getattr(self, name) for name in _NUMBERS}
-        values = {**numbers, "stretches": stretches, "configuration": self.configuration}
-        values = json.loads(json.dumps({"format": FORMAT, "version": VERSION, **values}))
+        values = {
+            "format": FORMAT,
+            "version": VERSION,
+            **{name: getattr(self, name) for name in _NUMBERS},
+            "stretches": [stretch.to_json() for stretch in self.stretches],
+            "configuration": self.configuration,
+        }
+        values = json.loads(json.dumps(values))
         return {**values, "checksum": checksum(values)}
 
     @classmethod
@@ -94,7 +113,7 @@ class StepsState:
         stretches = enumerate(schema.listed(stored["stretches"], "stretches"))
         result = cls(
             **{name: schema.whole(stored[name], name, low=int(name == "world")) for name in _NUMBERS},
-            stretches=tuple(_stretch(one, f"stretches.{at}") for at, one in stretches),
+            stretches=tuple(LineRun.from_json(stretch, f"stretches.{at}") for at, stretch in stretches),
             configuration=dict(schema.mapping(stored["configuration"], "configuration")),
         )
         check_checksum(stored)
@@ -111,19 +130,17 @@ def configuration_of(
         f"field {place} ({name})": {"vocabulary": numbering.fingerprint, "prefix": [*samples.prefix.get(name, ())]}
         for place, (name, numbering) in enumerate(samples.vocabularies.items(), start=1)
     }
-    own = ("holds", "bos", "eos", "max_length", "beyond", "unknown")
-    options = {name: getattr(samples, name) for name in own}
-    padding = {"pad_to_multiple": pad_to_multiple} if isinstance(rule, ByTokens) and pad_to_multiple > 1 else {}
-    values: dict[str, Any] = {"fields": fields, "samples": options, rule.name: asdict(rule) | padding, "window": window}
+    names = ("holds", "bos", "eos", "max_length", "beyond", "unknown")
+    rule_options = asdict(rule)
+    if isinstance(rule, ByTokens) and pad_to_multiple > 1:
+        rule_options["pad_to_multiple"] = pad_to_multiple
+    values: dict[str, Any] = {
+        "fields": fields,
+        "samples": {name: getattr(samples, name) for name in names},
+        rule.name: rule_options,
+        "window": window,
+    }
     return dict(json.loads(json.dumps(values)))
-
-
-def _stretch(stored: object, at: str) -> LineRun:
-    data = schema.mapping(stored, at)
-    schema.check_keys(data, ("stream", "n_lines", "wanted"), at)
-    wanted = None if data["wanted"] is None else samples_of(schema.text(data["wanted"], f"{at}.wanted"), f"{at}.wanted")
-    lines = schema.whole(data["n_lines"], f"{at}.n_lines")
-    return LineRun(dict(schema.mapping(data["stream"], f"{at}.stream")), lines, np.empty((0, 2), np.int64), wanted)
 
 
 def bits_of(samples: Longs) -> str:

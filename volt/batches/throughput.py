@@ -51,19 +51,24 @@ class Totals:
     @property
     def padding_share(self) -> float:
         """The share of padding in all arrays."""
-        return 1 - self.n_tokens / self.n_laid_out if self.n_laid_out else 0.0
+        if not self.n_laid_out:
+            return 0.0
+        return 1 - self.n_tokens / self.n_laid_out
 
 
 def counts_of(step: object) -> tuple[Totals, int]:
     """Return the totals of a step from `collate` or `collate_packed`, and the width of its widest array, in ids."""
     if not isinstance(step, Mapping) or "ntokens" not in step:
         raise arguments.refusal(step, "a step", "give a step of volt.batches.Steps, or a result of collate")
-    inputs, arrays, n_ids = step["net_input"], [step["target"]], int(step["ntokens"])
+    inputs = step["net_input"]
+    arrays = [step["target"]]
+    n_ids = int(step["ntokens"])
     if "prev_output_tokens" in inputs:  # there are two fields
         arrays.append(inputs["src_tokens"])
         n_ids += int(inputs["src_lengths"].sum())
     n_laid_out = sum(math.prod(array.shape) for array in arrays)
-    return Totals(1, int(step["nsentences"]), n_ids, n_laid_out), max(int(array.shape[1]) for array in arrays)
+    totals = Totals(n_steps=1, n_samples=int(step["nsentences"]), n_tokens=n_ids, n_laid_out=n_laid_out)
+    return totals, max(int(array.shape[1]) for array in arrays)
 
 
 T = TypeVar("T")
@@ -83,7 +88,8 @@ class Counted(Generic[T]):
     """
 
     def __init__(self, steps: Iterable[T], *, start: int | None = None) -> None:
-        self.steps, self.n = steps, int(getattr(steps, "n", 0))
+        self.steps = steps
+        self.n = int(getattr(steps, "n", 0))
         start = self.n if start is None else arguments.whole(start, "start", low=0)
         if start < self.n:
             raise ConfigError(f"start is {start:,}, but {counted(self.n, 'step')} were taken; restore an earlier state")
@@ -105,7 +111,8 @@ class Counted(Generic[T]):
         """Skip `n` steps. Return how many were missing because the steps ended."""
         n = arguments.whole(n, "n", low=0)
         if n and hasattr(self.steps, "skip"):
-            passed, self._left = int(self.steps.skip(n)), None
+            passed = int(self.steps.skip(n))
+            self._left = None
             self.n += passed
         else:
             passed = sum(1 for _ in zip(range(n), self, strict=False))
@@ -184,23 +191,33 @@ class Progress(Generic[T]):
         if not (to is None or callable(to) or hasattr(to, "write")):
             self._to = arguments.path(to, "to", remedy=_GIVE)
             check_writable(self._to)
-        stored = getattr(self._steps.steps, "rank", 0), getattr(self._steps.steps, "world", 1)
-        self._rank = check_rank(stored[0] if rank is None else rank, stored[1] if world is None else world)
-        self._totals, self._longest, self._reported = Totals(), 0, Report(step=self._steps.n)
-        self._waited = self._reported_wait = self._first = self._first_wait = 0.0
+        if rank is None:
+            rank = getattr(self._steps.steps, "rank", 0)
+        if world is None:
+            world = getattr(self._steps.steps, "world", 1)
+        self._rank, self._world = check_rank(rank, world)
+        self._totals = Totals()
+        self._longest = 0
+        self._reported = Report(step=self._steps.n)
+        self._reported_wait = 0.0
+        self._waited = 0.0
+        self._started = 0.0  # time of the first request of this run
+        self._first_wait = 0.0
 
     def __iter__(self) -> Iterator[T]:
         """Count each step, then yield it."""
-        self._first = self._first or time.perf_counter()
+        self._started = self._started or time.perf_counter()
         while True:
             requested = time.perf_counter()
             step = next(self._steps, None)
-            self._waited += time.perf_counter() - requested
+            seconds = time.perf_counter() - requested
+            self._waited += seconds
             if step is None:
                 break
-            self._first_wait = self._first_wait or time.perf_counter() - requested
+            self._first_wait = self._first_wait or seconds
             totals, longest = counts_of(step)
-            self._totals, self._longest = self._totals.plus(totals), max(self._longest, longest)
+            self._totals = self._totals.plus(totals)
+            self._longest = max(self._longest, longest)
             if self._totals.n_steps % self._every == 0:
                 self._send()
             yield step
@@ -209,19 +226,31 @@ class Progress(Generic[T]):
 
     def report(self) -> Report:
         """Return the progress so far, with rates since the last report."""
-        elapsed, own = time.perf_counter() - self._first if self._first else 0.0, self._totals
+        elapsed = time.perf_counter() - self._started if self._started else 0.0
         seconds = max(elapsed - self._reported.seconds, 1e-9)
-        rate, waited = (own.n_tokens - self._reported.tokens) / seconds, (self._waited - self._reported_wait) / seconds
-        totals = getattr(self._steps.steps, "totals", None)
+        new_tokens = self._totals.n_tokens - self._reported.tokens
+        waited = (self._waited - self._reported_wait) / seconds
+        of_all_ranks = getattr(self._steps.steps, "totals", Totals())
         return Report(
-            self._steps.n, *self._rank, elapsed, own.n_samples, own.n_tokens, own.padding_share, self._longest, rate,
-            min(1.0, waited), self._first_wait, int(getattr(totals, "n_too_long", 0)),
-            int(getattr(totals, "n_too_short", 0)),
-        )  # fmt: skip
+            step=self._steps.n,
+            rank=self._rank,
+            world=self._world,
+            seconds=elapsed,
+            sentences=self._totals.n_samples,
+            tokens=self._totals.n_tokens,
+            padding=self._totals.padding_share,
+            longest=self._longest,
+            tokens_per_second=new_tokens / seconds,
+            waited=min(1.0, waited),
+            first_wait=self._first_wait,
+            too_long=of_all_ranks.n_too_long,
+            too_short=of_all_ranks.n_too_short,
+        )
 
     def _send(self) -> None:
-        self._reported, self._reported_wait = self.report(), self._waited
-        if self._rank[0] != 0 or self._to is None:
+        self._reported = self.report()
+        self._reported_wait = self._waited
+        if self._rank != 0 or self._to is None:
             return
         if callable(self._to):
             self._to(self._reported)

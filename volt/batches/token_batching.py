@@ -32,6 +32,7 @@ from volt.errors import ConfigError
 from volt.stream.reading.distributed_sampler import check_rank, permutation
 from volt.stream.transforms.line_rng import LineRng
 
+MOST_RANKS = 1 << 31
 _RADIX = 1 << 16  # NumPy sorts numbers below this in linear time
 
 
@@ -67,14 +68,17 @@ def deal(costs: ArrayLike, *, world: int, seed: int = 0, epoch: int = 0, window:
     >>> sorted(sorted(step) for step in dealt.steps.tolist()), dealt.left.tolist()
     ([[0, 2], [1, 3]], [])
     """
-    values, world = single(costs, "costs"), arguments.whole(world, "world", low=1, high=1 << 31)
+    values = single(costs, "costs")
+    world = arguments.whole(world, "world", low=1, high=MOST_RANKS)
     place = check_place(seed, epoch, window)
-    order = permutation(len(values), "deal", "batches", *place)
     n_steps = len(values) // world
+    order = permutation(len(values), "deal", "batches", *place)
     retained = order[: n_steps * world]
+    left = order[n_steps * world :]
+
     steps = retained[stable_order(values[retained])].reshape(n_steps, world)
     steps[1::2] = steps[1::2, ::-1].copy()
-    return Dealt(steps[permutation(n_steps, "deal", "steps", *place)], np.sort(order[n_steps * world :]))
+    return Dealt(steps[permutation(n_steps, "deal", "steps", *place)], np.sort(left))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,7 +111,8 @@ class TokenBatches:
     def __getitem__(self, number: int) -> Longs:
         """Return the rows of a batch."""
         number = range(len(self))[number]
-        return self.order[self.ends[number - 1] if number else 0 : self.ends[number]]
+        start = self.ends[number - 1] if number else 0
+        return self.order[start : self.ends[number]]
 
     def __iter__(self) -> Iterator[Longs]:
         """Iterate over the rows of each batch."""
@@ -128,10 +133,15 @@ class TokenBatches:
 
         rank: the number of the rank, from 0
         """
-        mine = list(self)[check_rank(rank, self.world)[0] :: self.world]
-        ends = np.cumsum([len(rows) for rows in mine], dtype=np.int64)
-        order = np.concatenate([*mine, np.empty(0, np.int64)])
-        return replace(self, order=order, ends=ends, longest=self.longest[rank :: self.world], world=1)
+        rank, world = check_rank(rank, self.world)
+        batches = list(self)[rank::world]
+        return replace(
+            self,
+            order=np.concatenate([*batches, np.empty(0, np.int64)]),
+            ends=np.cumsum([len(rows) for rows in batches], dtype=np.int64),
+            longest=self.longest[rank::world],
+            world=1,
+        )
 
 
 def token_batches(
@@ -153,7 +163,9 @@ def token_batches(
     epoch: int = 0,
     window: int = 0,
 ) -> TokenBatches:
-    """Return batches whose number of rows × padded width is at most `max_tokens`. The module explains the stages.
+    """Return batches whose number of rows × padded width is at most `max_tokens`.
+
+    The module explains the stages.
 
     lengths: (n,) or (n, sides), the number of tokens of each side; the length of a row is that of its longest side
     max_tokens: upper limit of rows × padded width of a batch
@@ -176,38 +188,55 @@ def token_batches(
     """
     from volt.kernels.batching import cut_steps
 
-    rows, max_tokens = table(lengths), arguments.whole(max_tokens, "max_tokens", low=1, high=MOST)
-    world, multiple = arguments.whole(world, "world", low=1, high=1 << 31), arguments.whole(multiple, "multiple", low=1)
+    lengths_of = table(lengths)
+    max_tokens = arguments.whole(max_tokens, "max_tokens", low=1, high=MOST)
+    multiple = arguments.whole(multiple, "multiple", low=1)
+    world = arguments.whole(world, "world", low=1, high=MOST_RANKS)
     padded = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1, high=WIDEST)
-    most = max(1, len(rows))
+    most_rows = max(1, len(lengths_of))
     if max_sentences is not None:
-        most = min(most, arguments.whole(max_sentences, "max_sentences", low=1))
+        most_rows = min(most_rows, arguments.whole(max_sentences, "max_sentences", low=1))
     place = check_place(seed, epoch, window)
-    noise, widths = _checked_noise(noise, sort, shuffle=shuffle), _checked_buckets(buckets, max_tokens, padded)
-    if max_length is not None:
-        max_length = arguments.whole(max_length, "max_length", low=1)
+    noise = _checked_noise(noise, sort, shuffle=shuffle)
+    widths = _checked_buckets(buckets, max_tokens, padded)
+
     name, limit = limit_of(max_tokens, max_length, widths.tolist(), padded)
-    sides = _longest(rows)
     if arguments.whole(min_length, "min_length", low=1) > limit:
-        raise ConfigError(f"min_length is {min_length}, more than {name}, {limit}; no row can be long enough; lower it")
-    is_long, is_short = sides > limit, sides < min_length
-    retained, too_long, too_short = map(np.flatnonzero, (~is_long & ~is_short, is_long, is_short))
-    refuse_long(too_long, sides, limit, name, on_long=on_long, ways=("raise", "report"))
+        fault = f"min_length is {min_length}, more than {name}, {limit}"
+        raise ConfigError(f"{fault}; no row can be long enough; lower it")
+    longest = _longest(lengths_of)
+    is_long = longest > limit
+    is_short = longest < min_length
+    too_long = np.flatnonzero(is_long)
+    refuse_long(too_long, longest, limit, name, on_long=on_long, ways=("raise", "report"))
+
     if len(widths):
-        rows = widths[np.searchsorted(widths[:-1], rows)]
-    longest = _longest(rows)
+        lengths_of = widths[np.searchsorted(widths[:-1], lengths_of)]
+        longest = _longest(lengths_of)
+    retained = np.flatnonzero(~is_long & ~is_short)
     order = retained[turns(len(retained), shuffle, "batches", "rows", *place)]
     if sort == "sides":
-        for side in reversed(range(rows.shape[1])):
-            order = order[stable_order(rows[order, side])]
+        for side in reversed(range(lengths_of.shape[1])):
+            order = order[stable_order(lengths_of[order, side])]
     else:
-        order = _by_length(rows, longest[order], order, noise, place)
-    longest = longest + -longest % padded
-    n, ends = len(order), np.empty(len(order) // world, np.int64)
-    ends = ends[: cut_steps(longest[order], max_tokens, most, min(multiple, n + 1), min(world, n + 1), ends)]
-    dealt = _dealt(order, ends, turns(len(ends), shuffle, "batches", "steps", *place), world, longest)
+        order = _by_length(lengths_of, longest[order], order, noise, place)
+
+    padded_longest = longest + -longest % padded
+    n_rows = len(order)
+    ends = np.empty(n_rows // world, np.int64)
+    n_steps = cut_steps(
+        padded_longest[order],
+        max_tokens,
+        most_rows,
+        min(multiple, n_rows + 1),
+        min(world, n_rows + 1),
+        ends,
+    )
+    ends = ends[:n_steps]
+    step_order = turns(n_steps, shuffle, "batches", "steps", *place)
+    dealt = _dealt(order, ends, step_order, world, padded_longest)
     left = np.sort(order[ends.max(initial=0) :])
-    return TokenBatches(*dealt, too_long, too_short, left, world)
+    return TokenBatches(*dealt, too_long, np.flatnonzero(is_short), left, world)
 
 
 def limit_of(
@@ -218,11 +247,12 @@ def limit_of(
     if not fitting:
         fault = f"pad_to_multiple is {pad_to_multiple:,}, more than max_tokens, {max_tokens:,}"
         raise ConfigError(f"{fault}: no row fits; lower it")
-    limits = {f"max_tokens with {pad_to_multiple=}" if fitting < max_tokens else "max_tokens": fitting}
+    name = "max_tokens" if fitting == max_tokens else f"max_tokens with {pad_to_multiple=}"
+    limits = {name: fitting}
     if buckets:
         limits["the last of buckets"] = buckets[-1]
     if max_length is not None:
-        limits["max_length"] = max_length
+        limits["max_length"] = arguments.whole(max_length, "max_length", low=1)
     return min(limits.items(), key=itemgetter(1))
 
 
@@ -230,12 +260,17 @@ def _checked_buckets(buckets: Iterable[int] | None, max_tokens: int, padded: int
     widths = [] if buckets is None else arguments.wholes(buckets, "buckets")
     if buckets is not None and not widths:
         raise ConfigError("buckets is empty; give rising lengths, or None")
-    for place, (before, one) in enumerate(pairwise([0, *widths])):
-        if one <= before:
-            raise ConfigError(f"buckets[{place}] is {one:,}, after {before:,}; give rising lengths, from 1 on")
-    if widths and (width := widths[-1] + -widths[-1] % padded) > max_tokens:
-        last = f"{widths[-1]:,}" if width == widths[-1] else f"{widths[-1]:,}, padded to {width:,}"
-        raise ConfigError(f"the last of buckets is {last}, more than max_tokens, {max_tokens:,}; remove it")
+    for place, (before, width) in enumerate(pairwise([0, *widths])):
+        if width <= before:
+            fault = f"buckets[{place}] is {width:,}, after {before:,}"
+            raise ConfigError(f"{fault}; give rising lengths, from 1 on")
+    if widths:
+        last = widths[-1]
+        padded_last = last + -last % padded
+        if padded_last > max_tokens:
+            padding = "" if padded_last == last else f", padded to {padded_last:,}"
+            fault = f"the last of buckets is {last:,}{padding}, more than max_tokens, {max_tokens:,}"
+            raise ConfigError(f"{fault}; remove it")
     return np.array(widths, np.int64)
 
 
@@ -244,9 +279,11 @@ def _checked_noise(noise: float, sort: str, *, shuffle: bool) -> float:
     if not 0 <= noise <= 1:
         raise ConfigError(f"noise is {noise:g}; give a number from 0 to 1")
     if arguments.choice(sort, "sort", ("length", "sides")) == "sides" and noise:
-        raise ConfigError(f"noise is {noise:g} but sort='sides' takes no noise; set noise to 0 or sort to length")
+        fault = f"noise is {noise:g} but sort='sides' takes no noise"
+        raise ConfigError(f"{fault}; set noise to 0 or sort to length")
     if noise and not shuffle:
-        raise ConfigError(f"noise is {noise:g} but shuffle is False; noise is random: set it to 0, or shuffle")
+        fault = f"noise is {noise:g} but shuffle is False; noise is random"
+        raise ConfigError(f"{fault}: set it to 0, or shuffle")
     return noise
 
 
@@ -261,26 +298,34 @@ def stable_order(values: Longs) -> NDArray[np.intp]:
 
 
 def _longest(lengths: Longs) -> Longs:
-    result: Longs = reduce(np.maximum, lengths.T)  # NumPy's max over an axis is slow for many short rows
+    # NumPy's max over an axis is slow for many short rows.
+    result: Longs = reduce(np.maximum, lengths.T)
     return result
 
 
 def _by_length(lengths: Longs, longest: Longs, order: Longs, noise: float, place: tuple[int, ...]) -> Longs:
+    """Sort rows by length. longest: the longest side of each row of `order`"""
     if noise:
         drawn = LineRng.of("batches", "noise", *place).uniform(order)
-        return order[np.argsort(longest * (1 + noise * (2 * drawn - 1)), kind="stable")]
-    lean = (lengths[:, 0] - lengths[:, -1])[order]
-    first = stable_order(np.where(longest % 2 == 0, lean, -lean) + longest.max(initial=0))
+        blurred = longest * (1 + noise * (2 * drawn - 1))
+        return order[np.argsort(blurred, kind="stable")]
+    difference = (lengths[:, 0] - lengths[:, -1])[order]
+    tie_breaker = np.where(longest % 2 == 0, difference, -difference) + longest.max(initial=0)
+    first = stable_order(tie_breaker)
     return order[first][stable_order(longest[first])]
 
 
-def _dealt(rows: Longs, step_ends: Longs, turns: Longs, world: int, longest: Longs) -> tuple[Longs, Longs, Longs]:
+def _dealt(rows: Longs, step_ends: Longs, step_order: Longs, world: int, longest: Longs) -> tuple[Longs, Longs, Longs]:
+    """Return `order`, `ends` and `longest` of `TokenBatches`. longest: the padded width of each row"""
     from volt.kernels.batching import deal_rows
 
-    order, ends = np.empty(step_ends.max(initial=0), np.int64), np.empty(len(step_ends) * world, np.int64)
-    deal_rows(rows, step_ends, turns, world, order, ends)
-    starts = step_ends - np.diff(step_ends, prepend=0)
-    return order, ends, np.repeat(np.maximum.reduceat(longest[rows[: len(order)]], starts)[turns], world)
+    order = np.empty(step_ends.max(initial=0), np.int64)
+    ends = np.empty(len(step_ends) * world, np.int64)
+    deal_rows(rows, step_ends, step_order, world, order, ends)
+
+    step_starts = step_ends - np.diff(step_ends, prepend=0)
+    widths = np.maximum.reduceat(longest[rows[: len(order)]], step_starts)
+    return order, ends, np.repeat(widths[step_order], world)
 
 
 def padding_share(batches: TokenBatches, lengths: ArrayLike, *, to_longest: bool = False) -> float:
@@ -293,12 +338,18 @@ def padding_share(batches: TokenBatches, lengths: ArrayLike, *, to_longest: bool
     >>> round(padding_share(token_batches([3, 9, 2, 8], max_tokens=18), [3, 9, 2, 8]), 3)
     0.083
     """
-    sizes = table(lengths)
-    if not len(arguments.instance(batches, TokenBatches, "batches", remedy="give what token_batches returns")):
+    lengths_of = table(lengths)
+    remedy = "give the result of token_batches"
+    if not len(arguments.instance(batches, TokenBatches, "batches", remedy=remedy)):
         return 0.0
-    if (last := int(batches.order.max())) >= len(sizes):
-        raise ConfigError(f"batches have row {last}, but lengths has {counted(len(sizes), 'row')}; give their lengths")
-    rows = sizes[batches.order]
-    own = np.maximum.reduceat(rows, batches.ends - batches.sizes)
-    laid_out = (np.broadcast_to(batches.longest[:, None], own.shape) if to_longest else own) * batches.sizes[:, None]
-    return float((laid_out.sum() - rows.sum()) / laid_out.sum())
+    last = int(batches.order.max())
+    if last >= len(lengths_of):
+        n_rows = counted(len(lengths_of), "row")
+        raise ConfigError(f"batches have row {last}, but lengths has {n_rows}; give their lengths")
+
+    rows = lengths_of[batches.order]
+    widths = np.maximum.reduceat(rows, batches.ends - batches.sizes)
+    if to_longest:
+        widths = np.broadcast_to(batches.longest[:, None], widths.shape)
+    laid_out = (widths * batches.sizes[:, None]).sum()
+    return float((laid_out - rows.sum()) / laid_out)
