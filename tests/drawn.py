@@ -1,6 +1,7 @@
 """How many examples a law is shown to hold for: some in every run, all of them in campaigns.
 
 VOLT_EXAMPLES=all pytest …     as many as each law asks for; `make campaigns` does so
+VOLT_EXAMPLES=9000 pytest …    9,000 for each law
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-DRAWS_ALL = os.environ.get("VOLT_EXAMPLES") == "all"
+_EXAMPLES = os.environ.get("VOLT_EXAMPLES", "")
+DRAWS_ALL = _EXAMPLES == "all"
 _SHARE, _LEAST, _USUAL = 6, 8, 100
 LINES_SHARE = 12  # of a corpus
 Case = TypeVar("Case")
@@ -22,6 +24,8 @@ def examples(n: int = _USUAL, share: int = _SHARE) -> int:
 
     n: how many examples Hypothesis draws, lines of a corpus are read, or batches are encoded
     """
+    if _EXAMPLES.isdecimal():
+        return int(_EXAMPLES)
     return n if DRAWS_ALL else min(n, max(_LEAST, n // share))
 
 
