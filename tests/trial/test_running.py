@@ -301,6 +301,22 @@ def test_a_speed_is_measured_before_long_trainings(corpus: Path, monkeypatch: py
     assert path.read_bytes() == before
 
 
+def test_a_longer_training_changes_no_size_that_the_rule_counts_alike(corpus: Path) -> None:
+    """Beyond 20 epochs, the rule's size no longer falls, and the report does not say that it does."""
+    result = tiny(corpus)
+    n = result.n_characters
+    for read, requested in ((3 * n, 6 * n), (30 * n, 60 * n)):
+        shorter = replace(result, characters=read, requested=requested)
+        assert (shorter.best_for_request < result.best) == (
+            f"to {shorter.best_for_request:,} tokens for" in warned(shorter)
+        )
+        assert ("the rule trained has no smaller size for" in warned(shorter)) == (read == 30 * n)
+
+
+def warned(result: TrialResult) -> str:
+    return result.warnings[0]
+
+
 def test_sizes_close_to_the_best_are_those_within_half_a_percent() -> None:
     """On a made-up curve: interpolated over log size, and around the best size only."""
     import numpy as np

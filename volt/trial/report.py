@@ -90,10 +90,12 @@ class TrialResult:
         """Sentences to read before trusting this result."""
         result, tried = list[str](), self.curve.sizes
         if self.characters < self.requested:
+            longer = f"the rule {TRAINED} has no smaller size for {amount(self.requested)}"
+            if self.best_for_request < self.best:
+                longer = f"by the rule {TRAINED} to {self.best_for_request:,} tokens for {amount(self.requested)}"
             result.append(
                 f"the time allows each training to read {amount(self.characters)} of {amount(self.requested)} "
-                f"characters; the best size falls as a training gets longer, by the rule {TRAINED} to "
-                f"{self.best_for_request:,} tokens for {amount(self.requested)}. Give more time to check it"
+                f"characters; the best size falls as a training gets longer, {longer}. Give more time to check it"
             )
         if self.characters < ENOUGH:
             result.append(
