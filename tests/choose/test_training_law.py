@@ -105,7 +105,7 @@ def test_warnings_name_the_risk_of_short_and_of_long_trainings() -> None:
 @pytest.mark.parametrize(
     ("pretokenizer", "unit", "remedy"),
     [
-        ("whitespace", "character", "Leave out rare characters by their coverage, give more text"),
+        ("whitespace", "character", "Leave out rare characters with a coverage below 1, give more text"),
         ("bytes", "byte", "Give more text"),
     ],
 )
