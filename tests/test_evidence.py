@@ -386,3 +386,31 @@ def test_the_picks_are_those_of_the_rules(tmp_path: Path) -> None:
     stored = picks.read(ROOT / "experiments" / "evidence")["ted-mr"]
     model = picks.trained_model(training.TrainingRecipe())
     assert stored == {"text": texts.fingerprint, "picks": picks.picks_of([texts.path("train")], model)}
+
+
+def made_up_bed(late: float) -> Any:
+    """Three sizes of which the smallest is far behind until the last reading, when it has a certain score."""
+    stopping = import_module("experiments.evidence.stopping")
+    scores = {500: (3.0, 2.5, 2.4, late), 2000: (2.4, 2.2, 2.1, 2.0), 8000: (2.3, 2.2, 2.1, 2.1)}
+    runs = {size: [stopping.Run(size, dev, dev, 1.0)] for size, dev in scores.items()}
+    return stopping.Bed(runs, n_characters=100_000, n_read=4e6, n_readings=4)
+
+
+@pytest.mark.parametrize(("late", "is_dropped"), [(1.9, True), (2.3, False)])
+def test_a_rule_drops_a_best_size_that_catches_up_after_it_was_stopped(late: float, is_dropped: bool) -> None:
+    """And saves the readings after the stop, whether the size would have been the best one or not."""
+    stopping = import_module("experiments.evidence.stopping")
+    bed = made_up_bed(late)
+    assert stopping.all_known(bed, stopping.Behind(0.03, 0.5)) == (is_dropped, 12.0, 10.0)
+    assert stopping.all_known(bed, stopping.RULES["no stopping (now)"]) == (False, 12.0, 12.0)
+
+
+@pytest.mark.slow
+def test_stopping_early_drops_best_sizes_or_saves_no_time() -> None:
+    """On all stored trainings: the reason why a trial trains every size to its end."""
+    stopping, law = import_module("experiments.evidence.stopping"), import_module("experiments.evidence.law")
+    table = stopping.replayed(law.stored_rows())
+    assert table["3 % behind at half (before)"] == [12, 20.5, 6, 3, 0.4]
+    assert table["no stopping (now)"] == [0, 0, 0, 0, 0]
+    for n_dropped, _, n_changed, _, saved in table.values():
+        assert n_dropped + n_changed > 0 or saved <= 0.1

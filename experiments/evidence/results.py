@@ -14,11 +14,12 @@ _SCORES = {
 }
 
 
-def check(row: Row) -> None:
-    """Raise ValueError with the name of a value that a result lacks."""
+def check(row: Row) -> bool:
+    """Return True, as all results count. Raises ValueError with the name of a value that a result lacks."""
     needed = _NEEDED | _SCORES.get(row.get("kind", ""), {})
     if missing := [name for name, kind in needed.items() if not isinstance(row.get(name), kind)]:
         raise ValueError(f"{missing[0]} is missing")
+    return True
 
 
 def read(path: Path) -> list[dict[str, Any]]:

@@ -93,6 +93,64 @@ def test_lengths_beyond_the_trainings_are_warned_of() -> None:
     assert not is_unsure(0.5, select="knee")
 
 
+def test_warnings_name_the_risk_of_short_and_of_long_trainings() -> None:
+    """Losses with fewer epochs are measured; more epochs than in the trainings count as fewer."""
+    candidates = learn_bpe(WORDS, 200)
+    short, long = (search(candidates, training=Training(epochs)).warnings[0] for epochs in (0.5, 20.01))
+    assert "unsure about 0.5 epochs: it was fitted to 1 to 20, and lost up to 6 % of the bits with fewer" in short
+    assert "unsure about 20.01 epochs: it was fitted to 1 to 20, and counts more as 20, so its pick may be" in long
+    assert "fewer" not in long
+
+
+@pytest.mark.parametrize(
+    ("pretokenizer", "unit", "remedy"),
+    [
+        ("whitespace", "character", "Leave out rare characters with a coverage below 1, give more text"),
+        ("bytes", "byte", "Give more text"),
+    ],
+)
+def test_a_size_without_merges_is_named_as_such(tmp_path: Path, pretokenizer: str, unit: str, remedy: str) -> None:
+    """In the reason of every rule that picks it, in the answer and in a warning; the pick cannot be too large then."""
+    (tmp_path / "text").write_text("low lower lowest\n" * 9)
+    candidates = learn_bpe(volt.count_words(str(tmp_path / "text"), pretokenizer=pretokenizer), 5)
+    n, training, model = candidates.n_atoms, Training(epochs=30), volt.LanguageModel(params=1, width=1)
+    result = search(candidates, training=training, model=model)
+    computed = training.size(text_characters(candidates.counts))
+    note = f"the {n:,} atoms; at {n:,} tokens no merge is made, so every token is one {unit}"
+    assert result.pick.why.endswith(f", and {computed:,} tokens are fewer than {note}")
+    assert result.answer[0].endswith(f"so every token is one {unit}.")
+    assert {pick.why.endswith(f"one {unit}") == (pick.size == n) for pick in result.picks.values()} == {True}
+    assert {"trained", "median500"} <= {rule for rule, pick in result.picks.items() if pick.size == n}
+    warning = f"trained picks the {n:,} atoms alone, without merges. {remedy}, or choose a larger size"
+    assert warning in result.warnings
+    assert not any("unsure" in one for one in result.warnings)
+    assert not result.vocabulary.merges
+    assert not any("without merges" in one for one in search(candidates, select=n + 1).warnings)
+
+
+def test_an_extension_without_merges_is_named_as_such() -> None:
+    """It has the merges of the vocabulary that it extends, and no others."""
+    old = search(learn_bpe(WORDS, 150), select=60).vocabulary
+    result = search(volt.extend_bpe(old, WORDS, 300), training=Training(epochs=30))
+    assert result.pick.size == result.candidates.smallest
+    assert result.pick.why.endswith(f"at {result.pick.size:,} tokens no merge is added")
+    assert not any("without merges" in one for one in result.warnings)
+
+
+@pytest.mark.parametrize("epochs", [0.01, 2, 5, 12, 20, 100])
+def test_sizes_that_are_about_as_good_are_near_the_computed_size(epochs: float) -> None:
+    """Within a factor of 1.7, whatever the atoms and merges allow; without such a size the answer names none."""
+    training, candidates = Training(epochs), learn_enough(WORDS)
+    computed = training.size(text_characters(candidates.counts))
+    result = search(candidates, training=training)
+    low, high = result.range
+    assert candidates.n_atoms <= low <= high <= candidates.n_tokens
+    for size in {low, high}:
+        is_limit = size in (candidates.n_atoms, candidates.n_tokens)
+        assert computed / 1.7 - 1 < size < computed * 1.7 + 1 or (is_limit and low == high)
+    assert ("about as good" in result.answer[1]) == (low < high)
+
+
 @pytest.mark.parametrize("kind", ["text", "more atoms than tokens deserved", "extension", "few merges"])
 def test_sizes_for_other_lengths_are_those_of_other_searches(kind: str) -> None:
     """The answer of any search lists what searches for 1, 3, 10 and 30 epochs would pick."""

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,9 @@ torch = pytest.importorskip("torch", reason="trials need torch")
 
 from volt.choose.training_law import Training  # noqa: E402
 from volt.errors import ConfigError, CorpusError, VoltError  # noqa: E402
-from volt.trial.report import TrialResult, as_data, is_stopped  # noqa: E402
+from volt.trial.report import TrialResult, as_data  # noqa: E402
 from volt.trial.results import Curve  # noqa: E402
-from volt.trial.running import ChildProcesses, Ended, affordable, run  # noqa: E402
+from volt.trial.running import ChildProcesses, Ended, Trainings, affordable, run  # noqa: E402
 from volt.trial.texts import LEAST, Texts, read_texts  # noqa: E402
 from volt.trial.training import TrainingRecipe, results_so_far  # noqa: E402
 
@@ -45,17 +45,12 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def in_this_process(
-    self: ChildProcesses, command: list[str], *, is_enough: Callable[[str], bool] = lambda line: False
-) -> Ended:
+def in_this_process(self: ChildProcesses, command: list[str], **_: object) -> Ended:
     """Train as the command would."""
-    options, line = json.loads(command[-1]), ""
+    options = json.loads(command[-1])
     texts, recipe = Texts.read(Path(options.pop("folder"))), TrainingRecipe(**options.pop("recipe"))
-    for result in results_so_far(texts, recipe=recipe, **options):
-        line = json.dumps(result)
-        if is_enough(line):
-            break
-    return Ended(0, line, "")
+    *_, result = results_so_far(texts, recipe=recipe, **options)
+    return Ended(0, json.dumps(result), "")
 
 
 @pytest.fixture
@@ -164,6 +159,7 @@ def test_texts_that_are_too_small_are_refused(tmp_path: Path, text: str, message
         ({"test": ["a", 1.0]}, "lists of as many numbers"),
         ({"millions": [], "dev": [], "test": []}, "lists of as many numbers"),
         ({"size": "8"}, "size is missing"),
+        ({"readings": None}, "readings is missing"),
     ],
 )
 def test_a_line_that_is_not_a_result_is_reported(corpus: Path, values: Any, message: str) -> None:
@@ -189,30 +185,82 @@ def test_lines_that_are_not_utf_8_can_be_skipped(corpus: Path) -> None:
     assert tiny(corpus, errors="skip").rows
 
 
-def test_trainings_that_are_clearly_worse_are_stopped(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their last reading is kept as their result, and the report says so."""
-    monkeypatch.setattr("volt.trial.running.is_hopeless", lambda size, dev, others, n: len(dev) == 1 and bool(others))
-    rows = tiny(corpus).rows
-    assert [len(row["dev"]) for row in rows] == [2] + [1] * (len(rows) - 1)
-    assert [is_stopped(row) for row in rows] == [False] + [True] * (len(rows) - 1)
+LATE = """
+import json, math, sys
+doublings, text = math.log2(int(sys.argv[1])), sys.argv[2]
+bits = [4 - 0.1 * doublings, 4 - 0.1 * doublings, 2 + 0.1 * doublings, 1 + 0.1 * doublings]
+for n in range(1, 5):
+    scores = {"millions": [0.001, 0.002, 0.003, 0.004][:n], "dev": bits[:n], "test": bits[:n]}
+    seconds = dict.fromkeys(("seconds", "learning_seconds", "reading_seconds"), 1.0)
+    print(json.dumps({"text": text, **scores, **seconds}), flush=True)
+"""
 
 
-def test_a_training_that_was_stopped_is_not_compared(corpus: Path) -> None:
-    """Its size has no score in the table, the chart and the losses, except for the length that it reached."""
+def test_the_best_size_may_be_far_behind_at_half_of_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scores of small sizes fall late. Every training has all its readings, and the best score at the end wins."""
+    (tmp_path / "corpus.txt").write_text(made_up(3_000))
+    monkeypatch.setattr(
+        Trainings, "command", lambda self, size, _: [sys.executable, "-Sc", LATE, str(size), self.texts.fingerprint]
+    )
+    result = tiny(tmp_path / "corpus.txt", training=Training(read=150_000), recipe=replace(TINY, readings=4))
+    assert {len(row["dev"]) for row in result.rows} == {4}
+    assert result.best == result.curve.sizes[0] == result.sizes.values[0]
+    assert result.left == ()
+    table = as_data(result)["sizes"]
+    assert min(table, key=lambda row: row["bits_per_character"])["size"] == result.best
+
+
+def test_trainings_that_an_earlier_version_stopped_run_again(corpus: Path) -> None:
+    """Their results do not count; the whole ones are appended, and a third run trains nothing."""
     whole = tiny(corpus)
-    size = next(row["size"] for row in whole.rows if row["size"] != whole.best)
-    rows = [
-        row if row["size"] != size else {**row, **{name: row[name][:1] for name in ("millions", "dev", "test")}}
-        for row in whole.rows
-    ]
-    result = replace(whole, rows=tuple(rows))
-    assert size not in result.curve.sizes
-    assert [*result.curve.sizes] == [one for one in whole.curve.sizes if one != size]
-    assert size in result.curve_at(1e6 * rows[0]["millions"][0]).sizes
-    data = {one["size"]: one for one in as_data(result)["sizes"]}
-    assert (data[size]["bits_per_character"], data[size]["loss_percent"], data[size]["stopped"]) == (None, None, True)
-    assert data[result.best]["loss_percent"] == 0
-    assert result._repr_html_().count("<svg") == 1
+    path = corpus.with_suffix(".trial") / "trial.jsonl"
+    rows = [json.loads(line) for line in path.read_bytes().splitlines()]
+    for row in rows[1:3]:
+        for name in ("millions", "dev", "test"):
+            row[name] = row[name][:1]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    notes = list[str]()
+    again = tiny(corpus, report=notes.append)
+    assert sum(note.startswith("training with ") for note in notes) == 2
+    assert [*again.curve.sizes] == [*whole.curve.sizes]
+    assert again.curve.means.tolist() == whole.curve.means.tolist()
+    before = path.read_bytes()
+    assert tiny(corpus).best == whole.best
+    assert path.read_bytes() == before
+
+
+def test_trainings_with_seeds_of_other_trials_do_not_count(corpus: Path) -> None:
+    """A trial has two seeds, whatever the folder contains."""
+    first = tiny(corpus)
+    other = tiny(corpus, seed=5)
+    assert {row["seed"] for row in other.rows} == {5, 6}
+    assert tiny(corpus).rows == first.rows
+
+
+def test_a_training_that_no_longer_improves_ends_and_says_so(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts, although it has fewer readings than others. The processes are replaced."""
+
+    def answer(self: ChildProcesses, command: list[str], **_: object) -> Ended:
+        folder = Path(json.loads(command[-1])["folder"])
+        scores = {"millions": [0.003, 0.006], "dev": [2.0, 2.1], "test": [2.0, 2.1]}
+        seconds = dict.fromkeys(("seconds", "learning_seconds", "reading_seconds"), 1.0)
+        return Ended(0, json.dumps({"text": Texts.read(folder).fingerprint, **scores, **seconds}), "")
+
+    monkeypatch.setattr(ChildProcesses, "run", answer)
+    notes = list[str]()
+    result = tiny(corpus, recipe=replace(TINY, readings=4, patience=1), report=notes.append)
+    assert {row["size"] for row in result.rows} == {*result.curve.sizes}
+    assert sum(note.endswith("until dev had not improved for 1 reading") for note in notes) == len(result.rows)
+
+
+def test_a_best_size_without_its_second_seed_is_reported(corpus: Path) -> None:
+    """The time was over before; the table shows how many seeds each size has."""
+    whole = tiny(corpus)
+    others = [one for one in whole.curve.sizes if one != whole.best]
+    for size, is_best in ((whole.best, True), (others[0], False)):
+        (warning,) = (one for one in replace(whole, left=((size, 2),)).warnings if one.startswith("the time was over"))
+        assert warning.startswith("the time was over before 1 more training")
+        assert ("another seed of the best size" in warning) == is_best
 
 
 def test_a_training_that_fails_is_reported(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,6 +299,22 @@ def test_a_speed_is_measured_before_long_trainings(corpus: Path, monkeypatch: py
     before = path.read_bytes()
     assert tiny(corpus).rows == result.rows
     assert path.read_bytes() == before
+
+
+def test_a_longer_training_changes_no_size_that_the_rule_counts_alike(corpus: Path) -> None:
+    """Beyond 20 epochs, the rule's size no longer falls, and the report does not say that it does."""
+    result = tiny(corpus)
+    n = result.n_characters
+    for read, requested in ((3 * n, 6 * n), (30 * n, 60 * n)):
+        shorter = replace(result, characters=read, requested=requested)
+        assert (shorter.best_for_request < result.best) == (
+            f"to {shorter.best_for_request:,} tokens for" in warned(shorter)
+        )
+        assert ("the rule trained has no smaller size for" in warned(shorter)) == (read == 30 * n)
+
+
+def warned(result: TrialResult) -> str:
+    return result.warnings[0]
 
 
 def test_sizes_close_to_the_best_are_those_within_half_a_percent() -> None:

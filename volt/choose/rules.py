@@ -77,7 +77,9 @@ class ExactCurve:
         """Return the smallest size of which as many tokens occur."""
         in_use = self._often(1, 0)
         index = int(np.argmax(in_use >= deserved)) if (in_use >= deserved).any() else len(in_use) - 1
-        why = f"{deserved:,} tokens that occur in the text, {why}; {in_use[0]:,} of those that are extended occur"
+        why = (
+            f"{deserved:,} tokens that occur in the text, {why}; {in_use[0]:,} tokens of the extended vocabulary occur"
+        )
         is_open = bool(in_use[index] < deserved and self.candidates.left != 0)
         return RuleReading(int(self.curve.sizes[index]), why, is_open)
 
@@ -86,7 +88,7 @@ class ExactCurve:
         low, high = self.candidates.smallest, self.candidates.n_tokens
         if deserved < low:
             least = "tokens that are extended" if self.candidates.extends else "atoms"
-            return RuleReading(low, f"{why}, fewer than the {low:,} {least}")
+            return RuleReading(low, f"{why}, and {deserved:,} tokens are fewer than the {low:,} {least}")
         return RuleReading(min(deserved, high), why, at_least=deserved > high)
 
     def balanced(self) -> RuleReading:
@@ -322,3 +324,17 @@ def all_picks(
     if fixed is not None:
         picks[f"fixed:{fixed}"] = Pick(f"fixed:{fixed}", at[fixed], fixed, "as requested", on_edge=False)
     return picks
+
+
+def with_notes(picks: dict[str, Pick], candidates: Candidates) -> dict[str, Pick]:
+    """Add to the reasons of picks of the smallest size that no merge is made."""
+    unit = "byte" if candidates.counts.pretokenizer.is_bytes else "character"
+    note = f"no merge is made, so every token is one {unit}"
+    if candidates.extends:
+        note = "no merge is added"
+
+    result = dict(picks)
+    for rule, pick in picks.items():
+        if pick.size == candidates.smallest:
+            result[rule] = replace(pick, why=f"{pick.why}; at {pick.size:,} tokens {note}")
+    return result

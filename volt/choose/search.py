@@ -25,6 +25,7 @@ from volt.choose.rules import (
     checked_training,
     exact_readings,
     parse_rule,
+    with_notes,
 )
 from volt.choose.scaling_law import LanguageModel
 from volt.choose.size_steps import (
@@ -108,11 +109,20 @@ def caveats(
     candidates: Candidates, steps: Sequence[SizeStep], searched: Sequence[int], pick: Pick, epochs: float
 ) -> Iterator[str]:  # fmt: skip
     """Yield warnings about the result, each with a remedy."""
-    if pick.rule == TRAINED and not TESTED[0] <= epochs <= TESTED[1]:
+    has_no_merges = pick.size == candidates.smallest
+    if pick.rule == TRAINED and (epochs < TESTED[0] or (epochs > TESTED[1] and not has_no_merges)):
+        risk = "lost up to 6 % of the bits with fewer"
+        if epochs > TESTED[1]:
+            risk = f"counts more as {TESTED[1]}, so its pick may be too large"
         yield (
-            f"{TRAINED} is unsure about {epochs:.3g} epochs: it was fitted to {TESTED[0]} to {TESTED[1]}, and lost "
-            "up to 6 % of the bits with fewer. Compare sizes by trial"
+            f"{TRAINED} is unsure about {epochs:.4g} epochs: it was fitted to {TESTED[0]} to {TESTED[1]}, and {risk}. "
+            "Compare sizes by trial"
         )
+    if has_no_merges and not candidates.extends:
+        remedy = "Give more text"
+        if not candidates.counts.pretokenizer.is_bytes:
+            remedy = "Leave out rare characters with a coverage below 1, give more text"
+        yield f"{pick.rule} picks the {pick.size:,} atoms alone, without merges. {remedy}, or choose a larger size"
     if pick.at_least:
         n = candidates.n_tokens
         ended = f"no pair is left to merge after {n:,} tokens. Give more text"
@@ -179,12 +189,14 @@ class SearchResult:
 
     @property
     def range(self) -> tuple[int, int]:
-        """The sizes that cost about 0.5 % more bits than the pick of `trained`, or less."""
-        pick, low, high = self.picks[TRAINED], self.candidates.smallest, self.candidates.n_tokens
-        size = pick.size
-        if not self.candidates.extends and self.candidates.left != 0:  # more merges could be learned
-            size, high = self.training.size(text_characters(self.candidates.counts)), MOST
-        return max(round(size / NEAR), low), max(min(round(size * NEAR), high), low)
+        """The sizes that cost about 0.5 % more bits than the size that `trained` computes, or less."""
+        low, high = self.candidates.smallest, self.candidates.n_tokens
+        size = self.picks[TRAINED].size
+        if not self.candidates.extends:
+            size = self.training.size(text_characters(self.candidates.counts))
+            if self.candidates.left != 0:  # more merges could be learned
+                high = max(MOST, low)
+        return min(max(round(size / NEAR), low), high), max(min(round(size * NEAR), high), low)
 
     @property
     def support(self) -> str:
@@ -198,9 +210,10 @@ class SearchResult:
         if self.best.size != self.pick.size:
             size, up = f"{self.best.size:,}", f"; rounded up from {size} for {len(self.vocabulary.pieces):,} ids"
         low, high = self.range
+        near = f"about as good: {low:,} to {high:,}; " if low < high else ""
         sizes = ", ".join(f"{self._size_for(epochs)} ({epochs})" for epochs in SHOWN)
         by = "" if self.pick.rule == TRAINED else f"{TRAINED} picks {self.picks[TRAINED].size_text}; "
-        others = f"{by}about as good: {low:,} to {high:,}; for other numbers of epochs: {sizes}"
+        others = f"{by}{near}for other numbers of epochs: {sizes}"
         return f"{size} tokens ({self.pick.rule}): {self.pick.reason}{up}.", f"{self.support}; {others}."
 
     def _size_for(self, epochs: float) -> str:
@@ -290,7 +303,7 @@ def search(
     readings = exact_readings(ExactCurve(candidates, curve), training, model)
     measured = sorted({*searched, *requested, *(one.size for one in readings.values())})
     steps = tuple(size_steps(candidates, measured, grid=searched, parameters=parameters, report=report))
-    picks = all_picks(steps, readings, searched=searched, fixed=fixed)
+    picks = with_notes(all_picks(steps, readings, searched=searched, fixed=fixed), candidates)
     pick = picks[select if fixed is None else f"fixed:{fixed}"]
     signature = _signature(candidates, searched, select, parameters, training, model, multiple_of)
 

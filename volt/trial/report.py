@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ENOUGH = 1_000_000  # characters to read, below which models have hardly begun to learn
 CLOSE = 1.005  # times the best bits per character
 SHARES = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)  # of the characters read, at which the best size is reported
-HEADS = ("size", "bits/character", "loss %", "seeds", "epochs", "")
+HEADS = ("size", "bits/character", "loss %", "seeds", "epochs")
 RULES = ("rule", "size", "loss %")
 READS = ("characters read", "epochs", "best size", "within 0.5 %")
 
@@ -52,14 +52,10 @@ class TrialResult:
         return self.curve_at(self.characters)
 
     def curve_at(self, characters: float) -> Curve:
-        """Return the bits per character of the test by size, at the best dev reading up to some characters.
-
-        Without trainings that were stopped before, because they were clearly worse.
-        """
+        """Return the bits per character of the test by size, at the best dev reading up to some characters."""
         by_size = defaultdict[int, list[float]](list)
         for row in self.rows:
-            if not is_stopped(row) or row["millions"][-1] >= characters / 1e6:
-                by_size[row["size"]].append(score(row, characters / 1e6))
+            by_size[row["size"]].append(score(row, characters / 1e6))
         sizes = sorted(by_size)
         return Curve("", np.array(sizes), tuple(np.array(by_size[size]) for size in sizes))
 
@@ -94,10 +90,12 @@ class TrialResult:
         """Sentences to read before trusting this result."""
         result, tried = list[str](), self.curve.sizes
         if self.characters < self.requested:
+            longer = f"the rule {TRAINED} has no smaller size for {amount(self.requested)}"
+            if self.best_for_request < self.best:
+                longer = f"by the rule {TRAINED} to {self.best_for_request:,} tokens for {amount(self.requested)}"
             result.append(
                 f"the time allows each training to read {amount(self.characters)} of {amount(self.requested)} "
-                f"characters; the best size falls as a training gets longer, by the rule {TRAINED} to "
-                f"{self.best_for_request:,} tokens for {amount(self.requested)}. Give more time to check it"
+                f"characters; the best size falls as a training gets longer, {longer}. Give more time to check it"
             )
         if self.characters < ENOUGH:
             result.append(
@@ -106,6 +104,8 @@ class TrialResult:
             )
         if self.left:
             more = counted(len(self.left), "more training")
+            if self.best in dict(self.left):
+                more += ", among them another seed of the best size"
             result.append(f"the time was over before {more}: give more hours, and run again to continue")
         if len(tried) == 1:
             result.append("one size alone was tried, so nothing was compared")
@@ -156,26 +156,18 @@ def amount(characters: float) -> str:
 
 
 def size_data(result: TrialResult) -> Iterator[dict[str, Any]]:
-    """Yield the values of each size; epochs are the mean at the best dev reading. A stopped training has no bits."""
-    curve, known = result.curve, {int(size): place for place, size in enumerate(result.curve.sizes)}
-    for size in sorted({row["size"] for row in result.rows}):
-        rows, place = [row for row in result.rows if row["size"] == size], known.get(size)
+    """Yield the values of each size; epochs are the mean at the best dev reading."""
+    curve = result.curve
+    for size, bits in zip(curve.sizes.tolist(), curve.means.tolist(), strict=True):
+        rows = [row for row in result.rows if row["size"] == size]
         epochs = [1e6 * row["millions"][int(np.argmin(row["dev"]))] / result.n_characters for row in rows]
-        bits = None if place is None else float(curve.means[place])
         yield {
             "size": size,
             "bits_per_character": bits,
-            "loss_percent": None if bits is None else 100 * (bits / curve.best - 1),
+            "loss_percent": 100 * (bits / curve.best - 1),
             "seeds": len(rows),
             "epochs": float(np.mean(epochs)),
-            "stopped": any(map(is_stopped, rows)),
         }
-
-
-def is_stopped(row: Row) -> bool:
-    """Check whether a training was stopped because it was clearly worse, not by its dev readings or at its end."""
-    n = len(row["dev"])
-    return bool(n < row["readings"] and n - 1 - int(np.argmin(row["dev"])) < row["patience"])
 
 
 def read_data(result: TrialResult) -> Iterator[dict[str, Any]]:
@@ -186,12 +178,10 @@ def read_data(result: TrialResult) -> Iterator[dict[str, Any]]:
 
 
 def size_rows(result: TrialResult) -> list[list[str]]:
-    rows = list[list[str]]()
-    for size, bits, loss, seeds, epochs, stopped in (one.values() for one in size_data(result)):
-        remark = "stopped early: clearly worse" if stopped else ""
-        scores = ["", ""] if bits is None else [f"{bits:.4f}", f"{loss:.2f}"]
-        rows.append([f"{size:,}", *scores, f"{seeds}", f"{epochs:.3g}", remark])
-    return rows
+    return [
+        [f"{size:,}", f"{bits:.4f}", f"{loss:.2f}", f"{seeds}", f"{epochs:.3g}"]
+        for size, bits, loss, seeds, epochs in (one.values() for one in size_data(result))
+    ]
 
 
 def rule_rows(result: TrialResult) -> list[list[str]]:

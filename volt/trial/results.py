@@ -28,12 +28,13 @@ from numpy.typing import NDArray
 from volt.errors import ConfigError
 
 Row = Mapping[str, Any]
-Check = Callable[[Row], object]  # raises ValueError for a row that is not a result
+Check = Callable[[Row], bool]  # whether a row counts; raises ValueError if it is not a result
 
 
-def check_key(row: Row) -> None:
+def check_key(row: Row) -> bool:
     if not isinstance(row.get("key"), str):
         raise ValueError("key is missing")
+    return True
 
 
 class Results:
@@ -72,14 +73,15 @@ class Results:
 
 
 def parse(data: bytes, path: Path, check: Check = check_key) -> list[dict[str, Any]]:
-    """Return the results in whole lines. Raises ConfigError with the line that is not a result."""
+    """Return the results in whole lines that count. Raises ConfigError with the line that is not a result."""
     rows = dict[str, dict[str, Any]]()
     for number, line in enumerate(data.split(b"\n")[:-1], 1):
         try:
             row: Any = json.loads(line)
             if not isinstance(row, dict):
                 raise ValueError("no JSON object")
-            check(row)
+            if not check(row):
+                continue
             if row["key"] in rows:
                 raise ValueError("the key of an earlier line")
         except ValueError as error:

@@ -14,11 +14,10 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -32,14 +31,15 @@ from volt.choose.rules import checked_training
 from volt.choose.search import search
 from volt.choose.training_law import Training
 from volt.count.corpus import checked_sources, count_words
+from volt.display import counted
 from volt.errors import ConfigError, VoltError
 from volt.files.atomic import make_folder
 from volt.files.blocks import Errors
 from volt.files.paths import Sources, expand
 from volt.files.threads import available_cores
-from volt.trial.report import ENOUGH, TrialResult, amount, is_stopped
+from volt.trial.report import ENOUGH, TrialResult, amount
 from volt.trial.results import Results, Row, score
-from volt.trial.schedule import Sizes, is_hopeless, wanted
+from volt.trial.schedule import SEEDS, Sizes, wanted
 from volt.trial.texts import Texts, fingerprint, read_texts, write_texts
 from volt.trial.training import TrainingRecipe, usable_device
 
@@ -56,7 +56,7 @@ R = TypeVar("R")
 
 
 class Ended(NamedTuple):
-    """A process that ended. status: 0 also if it was stopped;  line: the last of its stdout;  error: of its stderr."""
+    """A process that ended. line: the last of its stdout;  error: the last line of its stderr."""
 
     status: int
     line: str
@@ -79,28 +79,20 @@ class ChildProcesses:
             for process in self._running:
                 process.terminate()
 
-    def run(self, command: Sequence[str], *, is_enough: Callable[[str], bool] = lambda line: False) -> Ended:
-        """Run a command until it ends, or until `is_enough` of a line of its stdout."""
-        with tempfile.TemporaryFile("w+") as errors:
-            with self._lock:
-                if self.is_over:
-                    return Ended(-signal.SIGTERM, "", "")
-                process = subprocess.Popen(
-                    command, stdout=subprocess.PIPE, stderr=errors, text=True,
-                    preexec_fn=partial(_be_subordinate, self.nice),
-                )  # fmt: skip
-                self._running.add(process)
-            line, is_stopped = "", False
-            with process:
-                for line in process.stdout or ():
-                    if not is_stopped and is_enough(line):
-                        is_stopped = True
-                        process.terminate()
-            with self._lock:
-                self._running.discard(process)
-            errors.seek(0)
-            last = (errors.read().strip().splitlines() or ["it wrote nothing"])[-1]
-        return Ended(0 if is_stopped else process.returncode, line, last)
+    def run(self, command: Sequence[str]) -> Ended:
+        """Run a command until it ends."""
+        with self._lock:
+            if self.is_over:
+                return Ended(-signal.SIGTERM, "", "")
+            process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                preexec_fn=partial(_be_subordinate, self.nice),
+            )  # fmt: skip
+            self._running.add(process)
+        lines, errors = (text.strip().splitlines() for text in process.communicate())
+        with self._lock:
+            self._running.discard(process)
+        return Ended(process.returncode, (lines or [""])[-1], (errors or ["it wrote nothing"])[-1])
 
 
 def _be_subordinate(nice: int) -> None:
@@ -137,7 +129,6 @@ def run_each(
 class Trainings:
     """The trainings of one text: finished ones in a file, running ones in processes.
 
-    curves: (size, seed) → bits per character of dev at each reading, of all trainings of the recipe that have begun
     until: the time.monotonic() at which the last training should end
     """
 
@@ -148,7 +139,6 @@ class Trainings:
     until: float
     report: Callable[[str], object]
     seed: int
-    curves: dict[tuple[int, int], list[float]] = field(default_factory=dict)
 
     def key(self, size: int, seed: int) -> str:
         """Name everything that a result follows from."""
@@ -158,9 +148,10 @@ class Trainings:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The results of the recipe with this trial's seeds."""
+        seeds = range(self.seed, self.seed + SEEDS)
         return [
             row for row in self.results.rows
-            if row["seed"] >= self.seed and row["key"] == self.key(row["size"], row["seed"])
+            if row["seed"] in seeds and row["key"] == self.key(row["size"], row["seed"])
         ]  # fmt: skip
 
     @property
@@ -176,7 +167,6 @@ class Trainings:
 
     def run(self, next_ones: Callable[[], Sequence[tuple[int, int]]], *, jobs: int) -> None:
         """Train the next ones, (size, seed), while there are any that would end in time."""
-        self.curves = {(row["size"], row["seed"] - self.seed + 1): row["dev"] for row in self.rows}
         processes = ChildProcesses()
 
         def upcoming(running: Collection[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -189,14 +179,7 @@ class Trainings:
     def _train(self, processes: ChildProcesses, training: tuple[int, int]) -> dict[str, Any]:
         size, number = training
         self.report(f"training with {size:,} tokens, seed {self.seed + number - 1}")
-        curve = self.curves[training] = list[float]()
-
-        def is_enough(line: str) -> bool:
-            curve[:] = json.loads(line)["dev"]
-            others = {size: dev for (size, _), dev in [*self.curves.items()] if dev is not curve and dev}
-            return is_hopeless(size, curve, others, self.recipe.readings)
-
-        ended = processes.run(self.command(size, self.seed + number - 1), is_enough=is_enough)
+        ended = processes.run(self.command(size, self.seed + number - 1))
         if ended.status and not processes.is_over:
             raise VoltError(f"the training of {size:,} tokens failed: {ended.error}; run again to continue the trial")
         return dict(json.loads(ended.line or "{}"))
@@ -212,6 +195,8 @@ class Trainings:
         self.results.add({**labels, **result})
         if self.recipe.readings > 1:
             read = f"{amount(1e6 * result['millions'][-1])} characters in {result['seconds']:,.0f} s"
+            if len(result["dev"]) < self.recipe.readings:
+                read += f", until dev had not improved for {counted(self.recipe.patience, 'reading')}"
             self.report(f"{size:,} tokens, seed {seed}: {score(result):.4f} bits per character; {read}")
 
 
@@ -300,7 +285,7 @@ def run(
             f"in about {trainings.seconds(sizes.values[sizes.first]) / 60:.2g} minutes; {jobs} at a time"
         )
         trainings.run(lambda: wanted(trainings.scores, sizes), jobs=jobs)
-        if all(map(is_stopped, trainings.rows)):
+        if not trainings.rows:
             minutes = trainings.seconds(sizes.values[sizes.first]) / 60
             message = f"too little time for one training: about {minutes:.1f} minutes are needed; for {AFFORDED}, pass"
             raise ConfigError(message, hint={"hours": math.ceil(100 * rounds(jobs) * minutes / 60) / 100})
@@ -309,11 +294,15 @@ def run(
         return TrialResult(tuple(trainings.rows), sizes, n, requested, recipe.characters, picks, left)
 
 
-def check(row: Row) -> None:
-    """Raise ValueError for a row that is not the result of a training."""
+def check(row: Row) -> bool:
+    """Check whether a training reached its end: all readings, or no better one for `patience` readings.
+
+    Earlier versions of VOLT stopped trainings that were worse than others; these do not count, and run again. Raises
+    ValueError for a row that is not the result of a training.
+    """
     needed = {
         "key": str, "text": str, "size": int, "seed": int, "millions": list, "dev": list, "test": list,
-        "seconds": float, "learning_seconds": float, "reading_seconds": float,
+        "readings": int, "patience": int, "seconds": float, "learning_seconds": float, "reading_seconds": float,
     }  # fmt: skip
     if missing := [name for name, kind in needed.items() if not isinstance(row.get(name), kind)]:
         raise ValueError(f"{missing[0]} is missing")
@@ -321,6 +310,8 @@ def check(row: Row) -> None:
     are_numbers = all(isinstance(one, float) and math.isfinite(one) for one in chain(*readings))
     if not readings[0] or len({*map(len, readings)}) > 1 or not are_numbers:
         raise ValueError("millions, dev and test must be lists of as many numbers")
+    n = len(row["dev"])
+    return bool(n == row["readings"] or n - row["dev"].index(min(row["dev"])) > row["patience"])
 
 
 def usual_recipe(device: str) -> TrainingRecipe:

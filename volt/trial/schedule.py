@@ -14,12 +14,11 @@ with a second seed.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
 WIDEST = 3  # doublings from the first size
-MARGIN = 1.03  # times the best bits per character: a training with more is clearly worse
 SEEDS = 2  # of the best size and of its neighbours
 
 
@@ -41,11 +40,12 @@ class Sizes:
 def wanted(scores: Mapping[tuple[int, int], float], sizes: Sizes) -> list[tuple[int, int]]:
     """Return the sizes and seeds that have no score yet, in the order in which to train; at the end, none.
 
-    scores: (size, seed) → bits per character; seeds are counted from 1
+    scores: (size, seed) → bits per character; seeds are counted from 1. Sizes that may not be tried do not count
     """
     by_place = defaultdict[int, list[float]](list)
     for (size, _), bits in scores.items():
-        by_place[sizes.values.index(size)].append(bits)
+        if size in sizes.values:
+            by_place[sizes.values.index(size)].append(bits)
     first, last = sizes.first, len(sizes.values) - 1
     best = min(by_place, key=lambda place: fmean(by_place[place]), default=first)
     places = [first, first - 2, first + 2]
@@ -55,20 +55,3 @@ def wanted(scores: Mapping[tuple[int, int], float], sizes: Sizes) -> list[tuple[
     order += [(place, seed) for seed in range(2, SEEDS + 1) for place in near]
     each = dict.fromkeys((sizes.values[min(max(place, 0), last)], seed) for place, seed in order)
     return [one for one in each if one not in scores]
-
-
-def is_hopeless(size: int, dev: Sequence[float], others: Mapping[int, Sequence[float]], n_readings: int) -> bool:
-    """Check whether a training is clearly worse than the best one after as many characters, and not next to it.
-
-    dev: its bits per character at each reading so far;  others: size → the same of the other trainings
-    Half of the readings must be done: before, large vocabularies lag behind.
-
-    >>> is_hopeless(8000, [3.0, 2.7], {2000: [2.9, 2.6], 1000: [3.0, 2.8]}, 4)
-    True
-    """
-    n = len(dev)
-    if 2 * n < n_readings or not others:
-        return False
-    best = min(others, key=lambda other: min(others[other][:n]))
-    is_near = max(size, best) <= 2.01 * min(size, best)
-    return not is_near and min(dev) > MARGIN * min(others[best][:n])
