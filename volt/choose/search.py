@@ -272,7 +272,7 @@ def search(
     >>> search(candidates, sizes=[14, 16, 18], select=18).vocabulary
     <Vocabulary: 15 tokens, 7 merges, suffix, whitespace>
     """
-    if not arguments.instance(candidates, Candidates, "candidates", call="volt.search({})").n_merges:
+    if not arguments.instance(candidates, Candidates, "candidates").n_merges:
         message = "nothing to merge: no pair of characters occurs often enough; give more text, or learn with"
         raise CandidateError(message, hint={"min_pair_count": 1})
     if candidates.extends and (special or byte_fallback):

@@ -203,8 +203,8 @@ def shrink(
     >>> shrink(old, {"low": 9, "lo": 3}, to=8)
     <Shrunk: 8 of 9 ids, 15 pieces instead of 12>
     """
-    vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary", call="volt.shrink({}, counts, to=N)")
-    counts = words_for(vocabulary, counts, call="volt.shrink(vocabulary, {}, to=N)")
+    vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary")
+    counts = words_for(vocabulary, counts)
     to = arguments.whole(to, "to", low=1)
     n_ids = len(vocabulary.ids)
     if to > n_ids:

@@ -107,9 +107,7 @@ class WordCounts:
     n_left_out: int = 0
 
     def __post_init__(self) -> None:
-        arguments.instance(
-            self.table, pl.DataFrame, "table", call="{}", remedy="did you mean WordCounts.from_pairs(…)?"
-        )
+        arguments.instance(self.table, pl.DataFrame, "table", remedy="did you mean WordCounts.from_pairs(…)?")
         if self.table.schema != EMPTY.schema:
             result = ", ".join(f"{shown(name)} {kind}" for name, kind in self.table.schema.items()) or "none"
             raise ConfigError(f"the columns of table are {result}; give word String and count Int64")
@@ -282,11 +280,11 @@ def mix(named: Mapping[str, WordCounts | Mapping[str, int]], *, temperature: flo
     return replace(reduce(add, counted.values()), sources=tuple(sorted(counted)), temperature=temperature)
 
 
-def as_counts(value: WordCounts | Mapping[str, int], name: str = "counts", *, call: str = "{}") -> WordCounts:
-    """Return counts; convert a mapping. call: the call that an error shows, with {} for the argument"""
+def as_counts(value: WordCounts | Mapping[str, int], name: str = "counts") -> WordCounts:
+    """Return counts; convert a mapping."""
     if isinstance(value, Mapping):
         return WordCounts.from_pairs(value)
-    return arguments.instance(value, WordCounts, name, call=call)
+    return arguments.instance(value, WordCounts, name)
 
 
 def _row(pair: tuple[str, int]) -> tuple[str, int]:

@@ -195,7 +195,7 @@ def reach(vocabulary: Vocabulary) -> Reach:
     >>> result, result.texts["ab"], result.never
     (<Reach: 5 tokens reached, 1 never, 0 undecided>, 'ab', {'abc': 'merges'})
     """
-    arguments.instance(vocabulary, Vocabulary, "vocabulary", call="reach({})")
+    arguments.instance(vocabulary, Vocabulary, "vocabulary")
     tables = MergeTables.of(vocabulary)
     allowed = _forms_of_tokens(tables, _whole_forms(tables) + _words(tables))
     normal = _left_by_normalizer(vocabulary, allowed)

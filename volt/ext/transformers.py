@@ -35,7 +35,7 @@ def tokenizer(vocabulary: Vocabulary, *, chat_template: str | Path | None = None
     Raises MissingLibraryError without transformers, VocabularyError if it cannot store the vocabulary, ConfigError for
     a template that is not valid.
     """
-    vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary", call="tokenizer({})")
+    vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary")
     template = None if chat_template is None else template_text(chat_template)
     _, file, config = contents(vocabulary)
     try:

@@ -62,7 +62,8 @@ def learn_bpe(
     >>> learn_bpe({"low": 5, "lower": 2}, n_merges=2)
     <Candidates: 8 tokens, 6 atoms, 2 merges, suffix, from 7 words>
     """
-    counts, report = as_counts(counts, call="volt.learn_bpe({})"), arguments.function(report, "report")
+    counts = as_counts(counts)
+    report = arguments.function(report, "report")
     limits = checked_limits(n_merges, min_pair_count)
     marker, covered = as_marker(marker, counts), coverage_of(counts, coverage)
     words, atom_numbers = _words(counts, marker, covered)
@@ -140,7 +141,8 @@ def replay_bpe(
     >>> replay_bpe({"abc": 3}, [("a", "b"), ("ab", "c</w>")]).counts_at(5).tolist()
     [0, 0, 0, 0, 3]
     """
-    counts, report = as_counts(counts, call="volt.replay_bpe({}, merges)"), arguments.function(report, "report")
+    counts = as_counts(counts)
+    report = arguments.function(report, "report")
     pairs = as_pairs(merges, kind=CandidateError)
     marker = as_marker(marker, counts)
     words, atom_numbers = _words(counts, marker)
