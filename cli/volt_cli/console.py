@@ -155,17 +155,13 @@ def loading() -> Iterator[None]:
 def prepare_kernels(phases: Phases, *jobs: Job) -> None:
     """Load the compiled loops that jobs such as "encode" need, after a message if some must be compiled."""
     with loading():
-        from volt.kernels.warmup import compile_kernels, compile_loop, helping, missing, seconds_for
+        from volt.kernels.warmup import compile_kernels, compile_loop, helping, missing
 
         absent = missing(*jobs)
-        if not absent:
-            compile_kernels(*jobs)  # loads them
-            return
-        tens = round(seconds_for(absent) / 10)  # on a busy machine, compiling takes two or three times as long
-        say(f"compiling, once on this machine: {f'some {10 * tens} s' if tens else 'a few seconds'}")
-        with phases.compiling() as advance:
-            with helping(absent) as left:
-                for number, loop in enumerate(left, 1):
-                    advance(number, len(left))
-                    compile_loop(loop.place)
-            compile_kernels(*jobs)
+        if absent:
+            say("compiling, once on this machine: up to a minute")
+            with phases.compiling() as advance, helping(absent):
+                for number, place in enumerate(absent, 1):
+                    advance(number, len(absent))
+                    compile_loop(place)
+        compile_kernels(*jobs)  # loads them
