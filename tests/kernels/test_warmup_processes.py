@@ -80,7 +80,7 @@ def test_a_second_process_needs_a_core_and_a_folder(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_second_process_is_called_with_its_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It imports from the same folders but for the current one, is silent, and ends with the block; one loop needs none."""
+    """It imports from the same folders but for the current one, is silent, and ends with the block."""
     calls = list[Any]()
 
     def popen(command: list[str], **options: Any) -> SimpleNamespace:
