@@ -115,13 +115,6 @@ class Phases:
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
-    @contextmanager
-    def compiling(self) -> Iterator[Callable[..., object]]:
-        from volt_cli.terminal import compiling_line
-
-        with self._timed("compiling"), compiling_line(messages()) if self._bar else _NO_BAR as advance:
-            yield advance
-
 
 _NO_BAR = nullcontext[Callable[..., object]](lambda done, total=None: None)
 
@@ -160,8 +153,8 @@ def prepare_kernels(phases: Phases, *jobs: Job) -> None:
         absent = missing(*jobs)
         if absent:
             say("compiling, once on this machine: up to a minute")
-            with phases.compiling() as advance, helping(absent):
+            with phases.phase("compiling", total=len(absent), unit="loops") as advance, helping(absent):
                 for number, place in enumerate(absent, 1):
-                    advance(number, len(absent))
                     compile_loop(place)
+                    advance(number)
         compile_kernels(*jobs)  # loads them

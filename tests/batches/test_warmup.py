@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numba import typeof
 
-from volt.batches import deal, pack, token_batches
+from volt.batches import pack, token_batches
 from volt.kernels.warmup import JOBS, kernel, signatures
 
 
@@ -36,5 +36,4 @@ def test_after_warmup_no_batch_compiles(monkeypatch: pytest.MonkeyPatch) -> None
     for shuffle in (True, False):
         pack(frozen, 20, on_long="split", shuffle=shuffle)
         pack(frozen[::3], 60, shuffle=shuffle)
-    deal(frozen[::2], world=3)
     assert seen == ready

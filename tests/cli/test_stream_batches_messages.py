@@ -89,7 +89,7 @@ def test_speed_is_that_of_making_windows(volt_stream: Run) -> None:
     assert windows == sorted(windows)
     assert (windows[0], windows[-1]) == (1, found["sources"]["pairs"]["lines"] // 60)
     shown = volt_stream("batches", "b.yaml", "-n", 2, "--every", 1).stdout.decode()
-    assert [line.split()[-1] for line in shown.split("\n")[1:3]] == ["–", "–"]
+    assert [line.endswith("– tokens/s") for line in shown.split("\n")[:2]] == [True, True]
     assert "speed here    – after 1 window; measured from the second window on" in shown
 
 
@@ -131,7 +131,7 @@ def test_a_signal_leaves_the_summary_and_the_state(
         assert (found["steps"], [one["step"] for one in found["every"]]) == (25, [10, 20])
         assert found["tokens"] + rest["tokens"] == whole["tokens"]
     else:
-        assert [line.split()[0] for line in done.lines[:4]] == ["step", "10", "20", "source"]
+        assert [line.split()[:2] for line in done.lines[:3]] == [["step", "10"], ["step", "20"], ["source", "lines"]]
         assert f"{whole['tokens'] - rest['tokens']:,} without padding" in done.stdout.decode()
     assert (rest["step"], rest["n_read"]) == (40, whole["n_read"])
 

@@ -145,11 +145,8 @@ def _steps_table(result: SearchResult, *, full: bool, hint: str) -> list[Rendera
         }
         rows.append({head: cell for head, cell in row.items() if head not in hidden})
     heads = list(rows[0])
-    spare = [
-        heads.index(head) for head in (*_TRANSPORT, "kept", "F95", "Rényi", "tokens/byte", *_FLOPS) if head in heads
-    ]
-    cells, strong = [list(row.values()) for row in rows], shown.index(result.pick.index)
-    grid = Grid(heads, cells, range(len(heads) - 1), strong=strong, spare=spare)
+    cells = [list(row.values()) for row in rows]
+    grid = Grid(heads, cells, range(len(heads) - 1), strong=shown.index(result.pick.index))
     searched = result.searched
     note = (
         f"MUV and the rules muv, renyi and tokens compare the {counted(len(searched), 'size')} searched, "

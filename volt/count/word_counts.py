@@ -227,17 +227,6 @@ class WordCounts:
         table, rare = self.table.filter(is_kept), self.table.filter(~is_kept)
         return replace(self, table=table, n_left_out=self.n_left_out + int(rare["count"].sum()))
 
-    def rescale(self, total: int) -> WordCounts:
-        """Scale every count by total / self.total, rounded up, so that no word vanishes.
-
-        total: the new sum of the counts, apart from rounding
-
-        >>> WordCounts.from_pairs({"a": 4, "b": 1}).rescale(12).table.rows()
-        [('a', 10), ('b', 3)]
-        """
-        check_total(total := arguments.whole(total, "total", low=1))
-        return self._scaled(total, self.total - 1, extra_bound=0)
-
     def _scaled(self, total: int, offset: int, *, extra_bound: int) -> WordCounts:
         """Return the counts ⌊(count · total + offset) / self.total⌋, but at least 1."""
         about_to_use_polars()

@@ -98,8 +98,9 @@ def expanded(text: str, values: Mapping[str, object] | None = None, *, path: str
         message = f"{{{{{key[1]}}}}} has no value; set {key[1]}" if key else f"{error}; fix the template"
         raise ConfigError(f"{path}:{_line_of(error)}: {message}, or {_HINT}") from None
     except TemplateError as error:
-        is_syntax = isinstance(error, TemplateSyntaxError)
-        line = _opening(environment, text, error.lineno) if is_syntax else _line_of(error)
+        line = _line_of(error)
+        if isinstance(error, TemplateSyntaxError):
+            line = _opening(environment, text, error.lineno)
         reason = str(error.message).rstrip(".")
         raise ConfigError(f"{path}:{line}: not a valid template: {reason}; fix it, or {_HINT}") from None
     except (ValueError, TypeError, ArithmeticError, LookupError) as error:  # of filters and operators
