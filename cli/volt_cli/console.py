@@ -104,14 +104,10 @@ class Phases:
     @contextmanager
     def phase(self, name: str, *, total: float | None = None, unit: str = "") -> Iterator[Callable[..., object]]:
         """Time a phase; yield a function that reports the work done so far."""
-        with self._timed(name), _row(self._bar, name, total, unit) if self._bar else _NO_BAR as advance:
-            yield advance
-
-    @contextmanager
-    def _timed(self, name: str) -> Iterator[None]:
         start = time.perf_counter()
         try:
-            yield
+            with _row(self._bar, name, total, unit) if self._bar else _NO_BAR as advance:
+                yield advance
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 

@@ -140,6 +140,7 @@ def test_a_file_or_pipe_gets_plain_lines(run: Run, monkeypatch: pytest.MonkeyPat
         assert sum(line.startswith("signature volt|") for line in done.lines) == 1
         assert done.lines[-1].endswith("version:0.1.0")
         reports.append(done.stdout.decode())
-    assert [report.count("size ") for report in reports] == [3, 2]  # a narrow table has a second part
+    narrow, wide = (report.count("size ") for report in reports)
+    assert narrow == wide + 1  # a narrow table has a second part
     error = run("encode", "-m", LONG_PATH, status=1).stderr.decode()
     assert error.count("\n") == 1

@@ -26,7 +26,7 @@ from volt_cli.io import check_places
 from volt_cli.options import Config, Json, Quiet, Seed, Trust, Workers, flag, option
 from volt_cli.signals_and_stdio import Ended
 from volt_cli.stream.delivery import MOST_STATE, Force, Signals, check_files, check_kept
-from volt_cli.stream.opening import TaskChoice, say_warnings
+from volt_cli.stream.opening import TaskChoice
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -209,8 +209,6 @@ def batches(
     with parts.stream as stream, Signals().listening() as signals:
         check_places([states.state], [*stream.files, *parts.vocabularies])
         check_kept(states.state, resume=states.resume, force=states.force, unit="step")
-        if not quiet:
-            say_warnings(stream)
         running = Steps(
             stream, parts.samples, parts.batches, window=parts.window, layout=parts.layout, rank=rank, world=world,
             ahead=False,

@@ -145,7 +145,7 @@ def run(
         stdout = identity(STDOUT)
         out = stack.enter_context(own_stdout())
         options = {"rank": rank, "world": world, "n_workers": workers, "seed": seed, "user_code": not no_user_code}
-        stream = stack.enter_context(source.open(quiet=quiet, **options))
+        stream = stack.enter_context(source.open(**options))
         _check_files([*source.files, *stream.files], states, [summary, sample, stream.policy.quarantine])
         for path in stream.files if stdout is not None else ():
             if identity(path) == stdout:

@@ -65,7 +65,7 @@ def vocabulary(
 
     phases = Phases(quiet=quiet)
     prepare_kernels(phases, "stream")
-    with source.open(user_code=trust, rank=0, world=1, n_workers=workers, quiet=quiet) as stream:
+    with source.open(user_code=trust, rank=0, world=1, n_workers=workers) as stream:
         check_places([out], stream.files)
         with phases.phase("count subwords", total=lines, unit="lines") as advance:
             result = count_subwords(stream, n_lines=lines, progress=advance)

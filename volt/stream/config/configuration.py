@@ -12,7 +12,7 @@ are relative to the file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
@@ -29,7 +29,6 @@ from volt.stream.config.template_rendering import parse_template, read
 from volt.stream.config.yaml_document import Document
 from volt.stream.mixing.mixture import Mixture, Sampling
 from volt.stream.reading.error_policy import ErrorPolicy, check_quarantine
-from volt.stream.reading.open_shard import probable_pairs
 from volt.stream.reading.source_definition import Source
 from volt.stream.tasks.task import Split, Task
 from volt.stream.transforms.transform import LoadedFiles
@@ -72,17 +71,6 @@ class Configuration:
         """The arguments of a `Stream`, by name."""
         others = ("tasks", "shards", "named", "batches")
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in others}
-
-
-def warnings_of(sources: Iterable[Source]) -> tuple[str, ...]:
-    """Return a warning for every two files of one source that are probably translations of each other."""
-    return tuple(
-        f"source {source.name!r}: {first} and {second} differ only in their language, and their lines are mixed; "
-        f"to read them side by side, write pair: {{src: {first}, tgt: {second}}}"
-        for source in sources
-        if not source.names
-        for first, second in probable_pairs(files_at(source.paths))
-    )
 
 
 def files_at(paths: Sequence[str]) -> Sequence[str]:
