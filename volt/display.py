@@ -149,7 +149,8 @@ def _grown(least: dict[int, int], natural: Sequence[int], room: int) -> dict[int
     >>> _grown({0: 4, 2: 10}, [6, 9, 30], 40), _grown({0: 4, 2: 80}, [6, 9, 90], 40)
     ({0: 6, 2: 30}, {0: 4, 2: 34})
     """
-    left, widths = room - _total(list(least.values())), dict(least)
+    left = room - _total(list(least.values()))
+    widths = dict(least)
     if left < 0:
         last = max(widths)
         return {**widths, last: max(widths[last] + left, 1)}
@@ -175,7 +176,8 @@ def column_parts(widths: Sequence[int], room: int) -> list[list[int]]:
     >>> column_parts([6, 5, 5, 5], 20), column_parts([6, 5, 5, 5], 40)
     ([[0, 1, 2], [0, 3]], [[0, 1, 2, 3]])
     """
-    parts, left = [[0]], room - widths[0]
+    parts = [[0]]
+    left = room - widths[0]
     for column, width in enumerate(widths[1:], 1):
         if width + GAP > left and len(parts[-1]) > 1:
             parts.append([0])
@@ -185,7 +187,9 @@ def column_parts(widths: Sequence[int], room: int) -> list[list[int]]:
     return parts
 
 
-_WIDTH, _HEIGHT, _MARGIN = 480, 160, 34
+_WIDTH = 480
+_HEIGHT = 160
+_MARGIN = 34
 _COLOR = "#3f7fd0"  # a contrast of 3:1 with white and with black
 
 

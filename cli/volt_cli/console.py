@@ -39,10 +39,12 @@ def output() -> Console:
 def _console(file: TextIO) -> Console:
     from volt_cli.terminal import SafeConsole
 
-    is_terminal, columns = file.isatty(), os.environ.get("COLUMNS", "")
+    is_terminal = file.isatty()
+    columns = os.environ.get("COLUMNS", "")
     width = height = None
     if not is_terminal or os.environ.get("TERM") in ("dumb", "unknown"):
-        width, height = FILE_WIDTH, 25
+        width = FILE_WIDTH
+        height = 25
         if columns.isdecimal() and int(columns):
             width = int(columns)
         elif is_terminal:
@@ -128,7 +130,8 @@ def _row(bar: Progress, name: str, total: float | None, unit: str) -> Iterator[C
 @contextmanager
 def loading() -> Iterator[None]:
     """Speed up imports in the block: no garbage collection, no threads of numpy (see experiments/bench/startup.py)."""
-    threads, collects = os.environ.get(_BLAS_THREADS), gc.isenabled()
+    threads = os.environ.get(_BLAS_THREADS)
+    collects = gc.isenabled()
     os.environ[_BLAS_THREADS] = threads or "1"
     gc.disable()
     try:

@@ -29,7 +29,8 @@ def warmup(quiet: Quiet = False) -> None:
     place = code_folder()
     if place is None:
         raise CannotKeep("compiled loops cannot be stored; set NUMBA_CACHE_DIR to a writable folder")
-    absent, start = missing(*JOBS), time.perf_counter()
+    absent = missing(*JOBS)
+    start = time.perf_counter()
     prepare_kernels(Phases(quiet=quiet), *JOBS)
     if missing_still := [place for place in absent if not is_stored(place)]:
         raise CannotKeep(

@@ -134,21 +134,25 @@ def token_batches(
     """
     from volt.kernels.batching import cut_steps
 
-    rows, max_tokens = table(lengths), arguments.whole(max_tokens, "max_tokens", low=1, high=MOST)
-    world, multiple = arguments.whole(world, "world", low=1, high=1 << 31), arguments.whole(multiple, "multiple", low=1)
+    rows = table(lengths)
+    max_tokens = arguments.whole(max_tokens, "max_tokens", low=1, high=MOST)
+    world = arguments.whole(world, "world", low=1, high=1 << 31)
+    multiple = arguments.whole(multiple, "multiple", low=1)
     padded = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1, high=WIDEST)
     most = max(1, len(rows))
     if max_sentences is not None:
         most = min(most, arguments.whole(max_sentences, "max_sentences", low=1))
     place = check_place(seed, epoch, window)
-    noise, widths = _checked_noise(noise, sort, shuffle=shuffle), _checked_buckets(buckets, max_tokens, padded)
+    noise = _checked_noise(noise, sort, shuffle=shuffle)
+    widths = _checked_buckets(buckets, max_tokens, padded)
     if max_length is not None:
         max_length = arguments.whole(max_length, "max_length", low=1)
     name, limit = limit_of(max_tokens, max_length, widths.tolist(), padded)
     sides = _longest(rows)
     if arguments.whole(min_length, "min_length", low=1) > limit:
         raise ConfigError(f"min_length is {min_length}, more than {name}, {limit}; no row can be long enough; lower it")
-    is_long, is_short = sides > limit, sides < min_length
+    is_long = sides > limit
+    is_short = sides < min_length
     retained, too_long, too_short = map(np.flatnonzero, (~is_long & ~is_short, is_long, is_short))
     refuse_long(too_long, sides, limit, name, on_long=on_long, ways=("raise", "report"))
     if len(widths):
@@ -161,7 +165,8 @@ def token_batches(
     else:
         order = _by_length(rows, longest[order], order, noise, place)
     longest = longest + -longest % padded
-    n, ends = len(order), np.empty(len(order) // world, np.int64)
+    n = len(order)
+    ends = np.empty(len(order) // world, np.int64)
     ends = ends[: cut_steps(longest[order], max_tokens, most, min(multiple, n + 1), min(world, n + 1), ends)]
     dealt = _dealt(order, ends, turns(len(ends), shuffle, "batches", "steps", *place), world, longest)
     left = np.sort(order[ends.max(initial=0) :])
@@ -235,7 +240,8 @@ def _by_length(lengths: Longs, longest: Longs, order: Longs, noise: float, place
 def _dealt(rows: Longs, step_ends: Longs, turns: Longs, world: int, longest: Longs) -> tuple[Longs, Longs, Longs]:
     from volt.kernels.batching import deal_rows
 
-    order, ends = np.empty(step_ends.max(initial=0), np.int64), np.empty(len(step_ends) * world, np.int64)
+    order = np.empty(step_ends.max(initial=0), np.int64)
+    ends = np.empty(len(step_ends) * world, np.int64)
     deal_rows(rows, step_ends, turns, world, order, ends)
     starts = step_ends - np.diff(step_ends, prepend=0)
     return order, ends, np.repeat(np.maximum.reduceat(longest[rows[: len(order)]], starts)[turns], world)

@@ -80,7 +80,8 @@ def extend_bpe(
 def words_for(vocabulary: Vocabulary, counts: WordCounts | Mapping[str, int]) -> WordCounts:
     """Return counts with the vocabulary's settings. Raises CorpusError if settings differ or there are no words."""
     if isinstance(counts, Mapping):
-        normalizer, pretokenizer = vocabulary.normalizer, vocabulary.pretokenizer
+        normalizer = vocabulary.normalizer
+        pretokenizer = vocabulary.pretokenizer
         counts = WordCounts.from_pairs(counts, normalizer=normalizer, pretokenizer=pretokenizer)
     counts = as_counts(counts)
     check_same_words(vocabulary, counts)
@@ -120,7 +121,8 @@ def _start(merged: MergedWords, new_codes: Sequence[int]) -> _Start:
     news = {-1 - code: n_old + place for place, code in enumerate(new_codes)}
     retained = np.ones(len(tokens), bool)
     retained[numbers] = tables.retained > 0
-    atoms, words = _renumbered(merged.atoms, numbers, news), _renumbered(merged.words, numbers, news)
+    atoms = _renumbered(merged.atoms, numbers, news)
+    words = _renumbered(merged.words, numbers, news)
     return _Start(tokens, n_first, retained, words, occurrences(atoms, n_first))
 
 

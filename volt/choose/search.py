@@ -124,7 +124,8 @@ def caveats(
             f"{searched[-1]:,}: the range decides, not the corpus. Widen it, or choose another rule"
         )
     if failed := [step for step in steps if not step.converged]:
-        first, n = failed[0], len(failed)
+        first = failed[0]
+        n = len(failed)
         yield f"{n} of {len(steps)} transports did not converge, first at {first.size:,}: {first.remedy}"
     counts = candidates.counts
     if text := unspaced(counts):
@@ -180,10 +181,13 @@ class SearchResult:
     @property
     def range(self) -> tuple[int, int]:
         """The sizes that cost about 0.5 % more bits than the pick of `trained`, or less."""
-        pick, low, high = self.picks[TRAINED], self.candidates.smallest, self.candidates.n_tokens
+        pick = self.picks[TRAINED]
+        low = self.candidates.smallest
+        high = self.candidates.n_tokens
         size = pick.size
         if not self.candidates.extends and self.candidates.left != 0:  # more merges could be learned
-            size, high = self.training.size(text_characters(self.candidates.counts)), MOST
+            size = self.training.size(text_characters(self.candidates.counts))
+            high = MOST
         return max(round(size / NEAR), low), max(min(round(size * NEAR), high), low)
 
     @property
@@ -194,7 +198,8 @@ class SearchResult:
     @property
     def answer(self) -> tuple[str, str]:
         """Two lines: the picked size and why; how far the corpus supports it, and the sizes for other trainings."""
-        size, up = self.pick.size_text, ""
+        size = self.pick.size_text
+        up = ""
         if self.best.size != self.pick.size:
             size, up = f"{self.best.size:,}", f"; rounded up from {size} for {len(self.vocabulary.pieces):,} ids"
         low, high = self.range
@@ -215,8 +220,12 @@ class SearchResult:
     @property
     def composition(self) -> str:
         """The numbers of tokens and ids of the vocabulary, in words."""
-        size, retained, n_ids = self.best.size, self.vocabulary.size, len(self.vocabulary.pieces)
-        tokens, n_left, s = counted(size, "token"), size - retained, "s" * (size - retained == 1)
+        size = self.best.size
+        retained = self.vocabulary.size
+        n_ids = len(self.vocabulary.pieces)
+        tokens = counted(size, "token")
+        n_left = size - retained
+        s = "s" * (size - retained == 1)
         held = f"{retained:,} of {tokens}, as {n_left:,} only lead{s} to longer ones" if n_left else tokens
         kinds = "special and byte token" if self.vocabulary.byte_fallback else "special token"
         return f"{held}; {n_ids:,} ids with {counted(n_ids - retained, kinds)}"
@@ -280,8 +289,10 @@ def search(
         raise ConfigError(f"{name} cannot be set, because the extended vocabulary keeps its own; remove it")
     parameters = checked_parameters(parameters)
     special = SpecialTokens() if special is None else arguments.instance(special, SpecialTokens, "special")
-    select, report = as_rule(select), arguments.function(report, "report")
-    fixed, model = parse_rule(select), checked_model(model, select)
+    select = as_rule(select)
+    report = arguments.function(report, "report")
+    fixed = parse_rule(select)
+    model = checked_model(model, select)
     training = checked_training(training)
     multiple_of = arguments.whole(multiple_of, "multiple_of", low=1)
     searched = checked_sizes(candidates, default_sizes(candidates) if sizes is None else sizes)
@@ -333,7 +344,8 @@ def _rounded_up(
 
 
 def _provenance(candidates: Candidates, step: SizeStep) -> dict[str, Any]:
-    counts, coverage = candidates.counts, candidates.coverage
+    counts = candidates.counts
+    coverage = candidates.coverage
     result: dict[str, Any] = {
         "words": counts.total,
         "distinct_words": counts.n_words,
@@ -357,7 +369,8 @@ def _signature(
     candidates: Candidates, sizes: Sequence[int], select: str, parameters: SearchParameters,
     training: Training, model: LanguageModel | None, multiple_of: int,
 ) -> str:  # fmt: skip
-    counts, coverage = candidates.counts, candidates.coverage
+    counts = candidates.counts
+    coverage = candidates.coverage
     covered = "" if coverage is None else f"|coverage:{coverage.share:g}"
     return (
         f"volt|corpus:{counts.fingerprint}|norm:{counts.normalizer.name}|pre:{counts.pretokenizer.name}"

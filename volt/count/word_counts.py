@@ -72,7 +72,8 @@ def check_total(total: int) -> None:
         raise CorpusError(f"the counts add up to {total}, more than 64 bits can store; scale them down")
 
 
-_NORMALIZER, _PRETOKENIZER = Normalizer(), PreTokenizer()
+_NORMALIZER = Normalizer()
+_PRETOKENIZER = PreTokenizer()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -224,7 +225,8 @@ class WordCounts:
         """
         about_to_use_polars()
         is_kept = min(arguments.whole(n, "n"), MAX_TOTAL) <= _COUNT
-        table, rare = self.table.filter(is_kept), self.table.filter(~is_kept)
+        table = self.table.filter(is_kept)
+        rare = self.table.filter(~is_kept)
         return replace(self, table=table, n_left_out=self.n_left_out + int(rare["count"].sum()))
 
     def _scaled(self, total: int, offset: int, *, extra_bound: int) -> WordCounts:

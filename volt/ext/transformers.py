@@ -45,6 +45,7 @@ def tokenizer(vocabulary: Vocabulary, *, chat_template: str | Path | None = None
         raise missing("transformers", extra="transformers") from None
     for name in ("tokenizer_class", "added_tokens_decoder"):  # the backend contains these tokens
         del config[name]
-    backend, kind = Tokenizer.from_str(json.dumps(file)), cast("Any", PreTrainedTokenizerFast)
+    backend = Tokenizer.from_str(json.dumps(file))
+    kind = cast("Any", PreTrainedTokenizerFast)
     result: PreTrainedTokenizerFast = kind(tokenizer_object=backend, chat_template=template, **config)
     return result

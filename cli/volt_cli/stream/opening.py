@@ -115,7 +115,8 @@ class StreamOptions:
     def __post_init__(self) -> None:
         from volt.stream.config.presets import PIPELINES
 
-        sources, weights = self.sources or [], self.pipeline.weights
+        sources = self.sources or []
+        weights = self.pipeline.weights
         extra = [*sources[:1], *filter(None, (weights, self.pipeline.langs))]
         if not self.is_pipeline and extra and not os.path.isdir(self.config):
             remedy = f"remove {extra[0]}"

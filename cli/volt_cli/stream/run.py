@@ -305,7 +305,8 @@ class _Run:
             say(self._sentence())
 
     def _sentence(self) -> str:
-        result, n = self.stream.summary(), self.outlet.n_lines
+        result = self.stream.summary()
+        n = self.outlet.n_lines
         message = counted(n, "line") + f", {self._left:,} over all runs" * (self.positions.first > 0)
         if n and result.seconds:
             message += f", in {result.seconds:,.1f} s ({n / result.seconds:,.0f} per second)"

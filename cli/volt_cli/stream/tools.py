@@ -124,7 +124,8 @@ def merge_states(
     else:
         save_state(merged, out)
         say(f"wrote {out}: {counted(len(states), 'state')}, {counted(merged['n'], 'line')}")
-    n_ranks, state = world or 0, State.from_json(merged)
+    n_ranks = world or 0
+    state = State.from_json(merged)
     for n, group in groupby(range(n_ranks), key=lambda rank: rank_state(state, rank, n_ranks).n):
         ranks = list(group)
         who = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]} to {ranks[-1]}"

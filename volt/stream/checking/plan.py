@@ -50,7 +50,8 @@ class Memory:
 
 @contextmanager
 def watched() -> Iterator[Memory]:
-    memory, over = Memory(), threading.Event()
+    memory = Memory()
+    over = threading.Event()
 
     def watch() -> None:
         while not over.wait(_INTERVAL):
@@ -138,8 +139,10 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
     4.0
     """
     arguments.instance(stream, Stream, "stream")
-    at, seconds = arguments.whole(at, "at", low=0), arguments.number(seconds, "seconds")
-    owed, epoch = shares_of([source.source.weight for source in stream.sources]).owed, stream.epoch_lines
+    at = arguments.whole(at, "at", low=0)
+    seconds = arguments.number(seconds, "seconds")
+    owed = shares_of([source.source.weight for source in stream.sources]).owed
+    epoch = stream.epoch_lines
     inputs = [(units / UNIT, more / UNIT / max(1, at)) for units, more in zip(owed(at), owed(max(1, at)), strict=True)]
     for source in stream.sources:  # code and models are loaded before memory is measured
         compute_block(copy(source), Address(BlockRange(0, 0, min(_FEW, source.n_lines)), 0), stream.policy)
@@ -188,7 +191,8 @@ def _source_plan(source: OpenSource, block: _Block, *, lines: float, share: floa
 
 
 def _memory_bound(stream: Stream, first: Sequence[_Block]) -> int:
-    sizes, n_workers = [block.size for block in first], stream.n_workers
+    sizes = [block.size for block in first]
+    n_workers = stream.n_workers
     ready = sum(sizes) + n_workers * max(sizes) if n_workers else 0
     return sum(sizes) + ready + max(1, n_workers) * max(block.work for block in first)
 

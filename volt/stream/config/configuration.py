@@ -130,7 +130,8 @@ def _configuration(
     arguments.choice(split, "split", get_args(Split))
     if names is not None:
         names = arguments.texts(names, "tasks", one=_NAMES, remedy=_NAMES)
-    notes, files = Notes(document), LoadedFiles()
+    notes = Notes(document)
+    files = LoadedFiles()
     maker = Sources(notes, files, check_files=check_files, user_code=user_code)
     options = cast("StreamOptions | None", notes.checked(StreamOptions, document.value, ()))
     _check_that_lines_come(document.value, notes)
@@ -145,7 +146,8 @@ def _configuration(
     pairs = Tasks(maker, options, shards if use_shards else None).with_sources()
     sources = selected(pairs, [*filter(None, others)], notes, split=split, names=names)
     batches = None if options.batches is None else batches_of(options.batches, maker, sources)
-    policy, mix = _policy(options, maker), sampling_of(options, notes)
+    policy = _policy(options, maker)
+    mix = sampling_of(options, notes)
     if not notes.problems:
         _check_together(sources, policy, maker)
     if notes.problems or policy is None:
@@ -189,7 +191,8 @@ def _check_transforms(value: object, maker: Sources) -> None:
 
 
 def _policy(options: StreamOptions, maker: Sources) -> ErrorPolicy | None:
-    values, place = options.errors.model_dump(), ("errors", "quarantine")
+    values = options.errors.model_dump()
+    place = ("errors", "quarantine")
     if values["quarantine"] is not None:
         values["quarantine"] = maker.notes.file(values["quarantine"], place)
     policy = cast("ErrorPolicy | None", maker.notes.build(ErrorPolicy, ("errors",), **values))

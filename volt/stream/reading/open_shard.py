@@ -91,7 +91,8 @@ def open_pair(pair: Mapping[str, str], **options: Any) -> PairShard:
                 f"{shown_path(one.paths[0])} has {counted(one.n_lines, 'line')}" for one in (sides[0], side)
             )
             raise StreamError(f"{first}, {other}; files of a pair must have the same number of lines; align them")
-    names, facts = tuple(pair), [side.facts for side in sides]
+    names = tuple(pair)
+    facts = [side.facts for side in sides]
     merged = Facts(
         n_bytes=sum(one.n_bytes for one in facts),
         longest=max(one.longest for one in facts),

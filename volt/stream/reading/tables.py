@@ -57,7 +57,8 @@ def column_of(table: pyarrow.Table, path: str) -> pyarrow.Array:
             stored = [field.name for field in result.type] if pa.types.is_struct(result.type) else []
             remedy = f"; there are {listed(stored)}" if stored else ""
             raise StreamError(f"no column {quoted(path)}: {quoted(name)} contains no {quoted(part)}{remedy}")
-        name, result = part, pc.struct_field(result, part)
+        name = part
+        result = pc.struct_field(result, part)
     column = result.combine_chunks().cast(_kind_of(result.type, path))
     column = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
     column.validate(full=True)
@@ -191,7 +192,8 @@ def _schema(kinds: Mapping[str, pyarrow.DataType]) -> pyarrow.Schema:
 
 def _are_braced(data: bytes) -> bool:
     lines = lines_of(data, is_first=False)
-    first, last = lines.starts, lines.starts + lines.sizes - 1
+    first = lines.starts
+    last = lines.starts + lines.sizes - 1
     if lines.sizes.all() and (lines.data[first] == _OPEN).all() and (lines.data[last] == _CLOSE).all():
         return True
     bare = [line.strip() for line in split_lines(data)]

@@ -38,7 +38,8 @@ class UserFile:
 
     @classmethod
     def run(cls, path: Path) -> UserFile:
-        source, module = read_bytes(path, kind=ConfigError), ModuleType(f"{_MODULE}{path.stem}")
+        source = read_bytes(path, kind=ConfigError)
+        module = ModuleType(f"{_MODULE}{path.stem}")
         module.__file__ = str(path)
         try:
             with printing_to_stderr():
