@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from itertools import pairwise
 
-import pytest
 from golden import check
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,18 +57,6 @@ def test_a_grid_fits_and_loses_nothing(data: st.DataObject, width: int) -> None:
     assert words(shown) == words(" ".join([*heads, *(cell for row in rows for cell in row)]))
 
 
-@pytest.mark.parametrize("width", range(15, 60, 3))
-def test_what_a_narrow_table_does_without_is_reported(width: int) -> None:
-    """Spare columns go in their order, only if that helps, and are named; where all fits, nothing is said."""
-    rows = [("1,000", "123,456", "654,321", "7,777")]
-    shown = printed([Grid(("size", "pieces", "spare", "later"), rows, numbers=range(4), spare=(2, 3))], width)
-    assert {"1,000", "123,456"} <= words(shown)
-    for name, number in (("spare", "654,321"), ("later", "7,777")):
-        assert number in words(shown) or name in shown.partition("no room for")[2]
-    assert ("7,777" in words(shown)) or ("654,321" not in words(shown))
-    assert ("no room" in shown) == (not {"654,321", "7,777"} <= words(shown))
-
-
 def test_column_parts_hold_every_column_once() -> None:
     """However little room there is, each column but the first stands in exactly one part."""
     for room in range(60):
@@ -81,7 +68,7 @@ def test_column_parts_hold_every_column_once() -> None:
 def test_layouts_stay() -> None:
     """Widths, gaps, alignment, colours and the coordinates of a curve are the stored ones."""
     rows = [("low", "1,234", "the first of two", "12"), ("lowest of all", "7", "no", "1,200")]
-    grid = Grid(("name", "number of it", "why it is so", "spare"), rows, numbers=(1, 3), strong=1, spare=(3,))
+    grid = Grid(("name", "number of it", "why it is so", "spare"), rows, numbers=(1, 3), strong=1)
     label = LabelledText("label  ", ["some", "words", "here"], gap=", ", style="bold")
     screens = {str(width): printed([grid, label], width) for width in (9, 17, 26, 34, 42, 49, 50)}
     console = Console(file=io.StringIO(), width=50, force_terminal=True, color_system="standard")

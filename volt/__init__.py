@@ -47,31 +47,7 @@ if TYPE_CHECKING:
     from volt.text.special_tokens import SpecialTokens as SpecialTokens
     from volt.vocabulary import Vocabulary as Vocabulary
 
-_import, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "choose.exact_curve": ("muv_search",),
-        "choose.extend": ("extend_bpe",),
-        "choose.scaling_law": ("LanguageModel",),
-        "choose.learning": ("learn_enough",),
-        "choose.search": ("SearchResult", "search"),
-        "choose.shrink": ("shrink",),
-        "choose.size_steps": ("SearchParameters", "SizeStep"),
-        "choose.training_law": ("Training",),
-        "choose.transport": ("Sinkhorn", "TransportPlan", "TransportProblem"),
-        "comparison.compare": ("compare",),
-        "comparison.result": ("Comparison",),
-        "count": ("WordCounts", "count_words", "mix"),
-        "encode": ("Encoder",),
-        "errors": ("VoltError",),
-        "formats": ("read_vocabulary", "write_vocabulary"),
-        "learn": ("Candidates", "learn_bpe", "learn_parity", "measure_parity", "replay_bpe"),
-        "stream": ("Stream",),
-        "stream.tasks.shard_writing": ("shard",),
-        "text.special_tokens": ("SpecialTokens",),
-        "vocabulary": ("Vocabulary",),
-    },
-)
+_import, __dir__, __all__ = lazy(__name__)
 
 
 def __getattr__(name: str) -> Any:

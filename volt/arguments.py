@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from io import IOBase
@@ -29,25 +28,13 @@ from volt.urls import plain_path
 T = TypeVar("T")
 _LONGEST = 40  # characters of a text that an error shows
 
-# Type of a value → another type → the expression that converts the value, {}, to that type.
-_CALLS: Mapping[str, Mapping[str, str]] = {
-    "path": {"WordCounts": "volt.count_words({})", "Vocabulary": "volt.read_vocabulary({})"},
-    "Mapping": {"WordCounts": "volt.WordCounts.from_pairs({})"},
-    "WordCounts": {"Candidates": "volt.learn_bpe({})"},
-    "Candidates": {"SearchResult": "volt.search({})", "WordCounts": "{}.counts"},
-    "SearchResult": {"Vocabulary": "{}.vocabulary", "Candidates": "{}.candidates"},
-    "Comparison": {"SearchResult": "{}.search"},
-    "Vocabulary": {"Encoder": "volt.Encoder({})"},
-    "Encoder": {"Vocabulary": "{}.vocabulary"},
-}
-_NAMES = {"Mapping": "counts", "WordCounts": "counts", "SearchResult": "result"}  # type → usual name of a variable
-_MAKERS = {
-    "WordCounts": "the result of volt.count_words",
-    "Candidates": "the result of volt.learn_bpe",
-    "Encoder": "a volt.Encoder",
-    "Vocabulary": "a vocabulary, the path of a vocabulary file, or the result of volt.search",
-    "Stream": "a volt.Stream",
-    "SpecialTokens": "special tokens, such as volt.SpecialTokens(user=('<url>',))",
+_REMEDIES = {
+    "WordCounts": "give a volt.WordCounts: the result of volt.count_words(path)",
+    "Candidates": "give a volt.Candidates: the result of volt.learn_bpe(counts)",
+    "Vocabulary": "give a volt.Vocabulary: volt.read_vocabulary(path), or the vocabulary of a result of volt.search",
+    "Encoder": "give a volt.Encoder: volt.Encoder(vocabulary)",
+    "Stream": "give a volt.Stream",
+    "SpecialTokens": "give special tokens, such as volt.SpecialTokens(user=('<url>',))",
 }
 
 
@@ -60,25 +47,22 @@ def refusal(value: object, name: str, remedy: str) -> ArgumentError:
     return ArgumentError(f"{name} is {_shown(value)}; {remedy}")
 
 
-def instance(value: Any, kind: type[T], name: str, *, call: str = "{}", remedy: str = "") -> T:
-    """Return the value if its type is `kind`; otherwise raise an error with an expression that converts it.
+def instance(value: Any, kind: type[T], name: str, *, call: str = "", remedy: str = "") -> T:
+    """Return the value if its type is `kind`; otherwise raise an error that says how to get a value of this type.
 
-    call: the call to suggest in the error, with {} in place of the argument
-    remedy: the advice if no expression converts the value; by default, how to make a value of type `kind`
+    call: not used
+    remedy: the advice, instead of the usual one for the type
 
-    >>> class WordCounts: pass
     >>> class Candidates: pass
-    >>> instance(WordCounts(), Candidates, "candidates", call="volt.search({})")
+    >>> instance({}, Candidates, "candidates")
     Traceback (most recent call last):
         ...
-    volt.errors.ArgumentError: candidates is a WordCounts; did you mean volt.search(volt.learn_bpe(counts))?
+    volt.errors.ArgumentError: candidates is a dict; give a volt.Candidates: the result of volt.learn_bpe(counts)
     """
     if isinstance(value, kind):
         return value
-    wanted = kind.__name__
-    if expression := _conversion(value, wanted):
-        raise refusal(value, name, f"did you mean {call.format(expression)}?")
-    raise refusal(value, name, remedy or f"give {_MAKERS.get(wanted, f'a {wanted}')}")
+    usual = _REMEDIES.get(kind.__name__, f"give a {kind.__name__}")
+    raise refusal(value, name, remedy or usual)
 
 
 def mapping(value: Any, name: str, *, remedy: str = "give a dict") -> Mapping[Any, Any]:
@@ -157,8 +141,9 @@ def text(value: Any, name: str, *, remedy: str = "give a str") -> str:
     """
     if isinstance(value, str):
         return value
-    is_bytes = isinstance(value, bytes | bytearray | memoryview)
-    raise refusal(value, name, f"did you mean {name}.decode()?" if is_bytes else remedy)
+    if isinstance(value, bytes | bytearray | memoryview):
+        remedy = f"did you mean {name}.decode()?"
+    raise refusal(value, name, remedy)
 
 
 def storable(value: Any, name: str) -> str:
@@ -285,9 +270,14 @@ def parse_bytes(value: int | str, name: str, *, such_as: str = "1000, 64M or 1G"
 
 def _shown(value: object) -> str:
     kind = type(value).__name__
-    if isinstance(value, str | bytes | Real):
-        return f"{shortened(str(value) if isinstance(value, Real) else repr(value[: _LONGEST + 1]))} ({kind})"
-    return "None" if value is None else f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
+    if isinstance(value, Real):
+        return f"{shortened(str(value))} ({kind})"
+    if isinstance(value, str | bytes):
+        return f"{shortened(repr(value[: _LONGEST + 1]))} ({kind})"
+    if value is None:
+        return "None"
+    article = "an" if kind[0] in "aeiouAEIOU" else "a"
+    return f"{article} {kind}"
 
 
 def shortened(text: str) -> str:
@@ -298,28 +288,6 @@ def shortened(text: str) -> str:
     """
     line = text[: _LONGEST + 1].replace("\n", " ")
     return line if len(text) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
-
-
-def _conversion(value: object, wanted: str) -> str:
-    start, expression = _kind_and_name(value)
-    ahead, seen = deque([(start, expression)]), {start}
-    while ahead:
-        kind, expression = ahead.popleft()
-        for gives, step in _CALLS.get(kind, {}).items():
-            if gives == wanted:
-                return step.format(expression)
-            if gives not in seen:
-                seen.add(gives)
-                ahead.append((gives, step.format(expression)))
-    return ""
-
-
-def _kind_and_name(value: object) -> tuple[str, str]:
-    if isinstance(value, str | os.PathLike):
-        shown = repr(os.fspath(value))
-        return "path", shown if len(shown) <= _LONGEST else "path"
-    kind = "Mapping" if isinstance(value, Mapping) else type(value).__name__
-    return kind, _NAMES.get(kind, kind.lower())
 
 
 MAX_LINE = 64 << 20  # bytes
@@ -334,5 +302,6 @@ def parse_max_line(text: str, name: str = "max_line") -> int | None:
 
 def checked_max_line(most: int | None) -> int | None:
     """Return a limit in bytes, or None if it is 0 or None. Raises ConfigError if it is negative or not whole."""
-    remedy = "give bytes, 1 or more, or None for no limit"
-    return None if most is None else whole(most, "max_line", low=0, remedy=remedy) or None
+    if most is None:
+        return None
+    return whole(most, "max_line", low=0, remedy="give bytes, 1 or more, or None for no limit") or None

@@ -100,47 +100,34 @@ class Grid:
     rows: texts of each row
     numbers: indices of columns of numbers, which are aligned to the right and never broken
     strong: index of the highlighted row, if any
-    spare: indices of columns that a narrow terminal omits, in this order; a line below the table names them
     """
 
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
     numbers: Sequence[int] = ()
     strong: int | None = None
-    spare: Sequence[int] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from rich.text import Text
-
         room = options.max_width
-        natural = [_widest([head, *(row[column] for row in self.rows)]) for column, head in enumerate(self.heads)]
-        least = natural if _total(natural) <= room else self._least(natural, room)
-        left_out = self._left_out(least, room)
-        shown = [column for column in range(len(self.heads)) if column not in left_out]
-        for number, part in enumerate(column_parts([least[column] for column in shown], room)):
-            yield from [""] * bool(number)
-            yield self._part(_grown({shown[place]: least[shown[place]] for place in part}, natural, room))
-        if left_out:
-            names = ", ".join(self.heads[column] for column in sorted(left_out))
-            yield Text(wrapped(f"no room for {names}; a wider terminal shows more", room), style="dim")
+        columns = zip(self.heads, *self.rows, strict=True)
+        natural = [_widest(column) for column in columns]
+        least = natural if _total(natural) <= room else self._least(room)
+        for number, part in enumerate(column_parts(least, room)):
+            if number:
+                yield ""
+            yield self._part(_grown({column: least[column] for column in part}, natural, room))
 
-    def _least(self, natural: Sequence[int], room: int) -> list[int]:
+    def _least(self, room: int) -> list[int]:
         """Return the least width of each column: headings and prose break between words, numbers do not."""
         widths = []
         for column, head in enumerate(self.heads):
             cells = [row[column] for row in self.rows]
-            prose = max(MIN_PROSE, _widest(word for cell in cells for word in cell.split(" ")))
-            needed = _widest(cells) if column in self.numbers else min(_widest(cells), prose)
+            needed = _widest(cells)
+            if column not in self.numbers:
+                words = [word for cell in cells for word in cell.split(" ")]
+                needed = min(needed, max(MIN_PROSE, _widest(words)))
             widths.append(max(_widest(head.split(" ")), needed))
         return [min(widths[0], max(room // 2, 1)), *widths[1:]]
-
-    def _left_out(self, least: Sequence[int], room: int) -> tuple[int, ...]:
-        """Return the spare columns to omit; none if omitting all of them is not enough."""
-        for n_left in range(len(self.spare) + 1):
-            left_out = tuple(self.spare[:n_left])
-            if _total([width for column, width in enumerate(least) if column not in left_out]) <= room:
-                return left_out
-        return ()
 
     def _part(self, widths: dict[int, int]) -> RenderableType:
         from rich.table import Table
@@ -162,7 +149,8 @@ def _grown(least: dict[int, int], natural: Sequence[int], room: int) -> dict[int
     >>> _grown({0: 4, 2: 10}, [6, 9, 30], 40), _grown({0: 4, 2: 80}, [6, 9, 90], 40)
     ({0: 6, 2: 30}, {0: 4, 2: 34})
     """
-    left, widths = room - _total(list(least.values())), dict(least)
+    left = room - _total(list(least.values()))
+    widths = dict(least)
     if left < 0:
         last = max(widths)
         return {**widths, last: max(widths[last] + left, 1)}
@@ -188,7 +176,8 @@ def column_parts(widths: Sequence[int], room: int) -> list[list[int]]:
     >>> column_parts([6, 5, 5, 5], 20), column_parts([6, 5, 5, 5], 40)
     ([[0, 1, 2], [0, 3]], [[0, 1, 2, 3]])
     """
-    parts, left = [[0]], room - widths[0]
+    parts = [[0]]
+    left = room - widths[0]
     for column, width in enumerate(widths[1:], 1):
         if width + GAP > left and len(parts[-1]) > 1:
             parts.append([0])
@@ -198,7 +187,9 @@ def column_parts(widths: Sequence[int], room: int) -> list[list[int]]:
     return parts
 
 
-_WIDTH, _HEIGHT, _MARGIN = 480, 160, 34
+_WIDTH = 480
+_HEIGHT = 160
+_MARGIN = 34
 _COLOR = "#3f7fd0"  # a contrast of 3:1 with white and with black
 
 

@@ -39,10 +39,12 @@ def output() -> Console:
 def _console(file: TextIO) -> Console:
     from volt_cli.terminal import SafeConsole
 
-    is_terminal, columns = file.isatty(), os.environ.get("COLUMNS", "")
+    is_terminal = file.isatty()
+    columns = os.environ.get("COLUMNS", "")
     width = height = None
     if not is_terminal or os.environ.get("TERM") in ("dumb", "unknown"):
-        width, height = FILE_WIDTH, 25
+        width = FILE_WIDTH
+        height = 25
         if columns.isdecimal() and int(columns):
             width = int(columns)
         elif is_terminal:
@@ -104,23 +106,12 @@ class Phases:
     @contextmanager
     def phase(self, name: str, *, total: float | None = None, unit: str = "") -> Iterator[Callable[..., object]]:
         """Time a phase; yield a function that reports the work done so far."""
-        with self._timed(name), _row(self._bar, name, total, unit) if self._bar else _NO_BAR as advance:
-            yield advance
-
-    @contextmanager
-    def _timed(self, name: str) -> Iterator[None]:
         start = time.perf_counter()
         try:
-            yield
+            with _row(self._bar, name, total, unit) if self._bar else _NO_BAR as advance:
+                yield advance
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
-
-    @contextmanager
-    def compiling(self) -> Iterator[Callable[..., object]]:
-        from volt_cli.terminal import compiling_line
-
-        with self._timed("compiling"), compiling_line(messages()) if self._bar else _NO_BAR as advance:
-            yield advance
 
 
 _NO_BAR = nullcontext[Callable[..., object]](lambda done, total=None: None)
@@ -139,7 +130,8 @@ def _row(bar: Progress, name: str, total: float | None, unit: str) -> Iterator[C
 @contextmanager
 def loading() -> Iterator[None]:
     """Speed up imports in the block: no garbage collection, no threads of numpy (see experiments/bench/startup.py)."""
-    threads, collects = os.environ.get(_BLAS_THREADS), gc.isenabled()
+    threads = os.environ.get(_BLAS_THREADS)
+    collects = gc.isenabled()
     os.environ[_BLAS_THREADS] = threads or "1"
     gc.disable()
     try:
@@ -155,17 +147,13 @@ def loading() -> Iterator[None]:
 def prepare_kernels(phases: Phases, *jobs: Job) -> None:
     """Load the compiled loops that jobs such as "encode" need, after a message if some must be compiled."""
     with loading():
-        from volt.kernels.warmup import compile_kernels, compile_loop, helping, missing, seconds_for
+        from volt.kernels.warmup import compile_kernels, compile_loop, helping, missing
 
         absent = missing(*jobs)
-        if not absent:
-            compile_kernels(*jobs)  # loads them
-            return
-        tens = round(seconds_for(absent) / 10)  # on a busy machine, compiling takes two or three times as long
-        say(f"compiling, once on this machine: {f'some {10 * tens} s' if tens else 'a few seconds'}")
-        with phases.compiling() as advance:
-            with helping(absent) as left:
-                for number, loop in enumerate(left, 1):
-                    advance(number, len(left))
-                    compile_loop(loop.place)
-            compile_kernels(*jobs)
+        if absent:
+            say("compiling, once on this machine: up to a minute")
+            with phases.phase("compiling", total=len(absent), unit="loops") as advance, helping(absent):
+                for number, place in enumerate(absent, 1):
+                    compile_loop(place)
+                    advance(number)
+        compile_kernels(*jobs)  # loads them

@@ -10,11 +10,10 @@ r"""Progress bars, and a console for untrusted text. Imported only to print.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.segment import Segment
 from rich.text import Text
 
@@ -38,7 +37,8 @@ def harmless(text: str) -> str:
 
 class _Rate(ProgressColumn):
     def render(self, task: Task) -> Text:
-        speed, unit = task.speed or 0, task.fields["unit"]
+        speed = task.speed or 0
+        unit = task.fields["unit"]
         if not speed or not unit:  # not known yet, or nothing is counted
             return Text("")
         if unit == "B":
@@ -51,15 +51,3 @@ def bar(console: Console) -> Progress:
         TextColumn("{task.description}"), BarColumn(), _Rate(), TimeElapsedColumn(),
         console=console, transient=True,
     )  # fmt: skip
-
-
-@contextmanager
-def compiling_line(console: Console) -> Iterator[Callable[[int, int], None]]:
-    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-    with Progress(*columns, console=console, transient=True) as line:
-        task = line.add_task("compiling", total=None)
-
-        def advance(loop: int, n_loops: int) -> None:
-            line.update(task, description=f"compiling loop {loop} of {n_loops}")
-
-        yield advance

@@ -24,17 +24,19 @@ def warmup(quiet: Quiet = False) -> None:
     Compiled code works only on the same kind of processor; on another kind, the first use compiles again.
     """
     from volt.kernels.jit import code_folder
-    from volt.kernels.warmup import JOBS, missing
+    from volt.kernels.warmup import JOBS, is_stored, missing
 
     place = code_folder()
     if place is None:
         raise CannotKeep("compiled loops cannot be stored; set NUMBA_CACHE_DIR to a writable folder")
-    absent, start = missing(*JOBS), time.perf_counter()
+    absent = missing(*JOBS)
+    start = time.perf_counter()
     prepare_kernels(Phases(quiet=quiet), *JOBS)
-    if missing_still := [loop.place for loop in absent if not loop.is_on_disk]:
+    if missing_still := [place for place in absent if not is_stored(place)]:
         raise CannotKeep(
             f"{place}: {len(missing_still)} compiled loops could not be stored; free disk space, or set NUMBA_CACHE_DIR"
         )
     if not quiet:
         seconds = time.perf_counter() - start
-        say(f"{f'compiled {len(absent)} loops in {seconds:.1f} s' if absent else 'already compiled'}: {place}")
+        result = f"compiled {len(absent)} loops in {seconds:.1f} s" if absent else "already compiled"
+        say(f"{result}: {place}")

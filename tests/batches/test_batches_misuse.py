@@ -20,7 +20,6 @@ from volt.batches import (
     collate,
     collate_packed,
     cut_samples,
-    deal,
     pack,
     padding_share,
     token_batches,
@@ -98,7 +97,6 @@ LIMITS: list[tuple[Callable[[int], object], str, int, int | None]] = [
     (lambda n: token_batches([1], max_tokens=9, max_length=n), "max_length", 1, None),
     (lambda n: token_batches([9], max_tokens=9, min_length=n), "min_length", 1, None),
     (lambda n: token_batches([1], max_tokens=9, world=n), "world", 1, 1 << 31),
-    (lambda n: deal([1], world=n), "world", 1, 1 << 31),
     (lambda n: ByTokens(max_tokens=n), "max_tokens", 1, LARGEST),
     (lambda n: ByTokens(max_tokens=9, max_sentences=n), "max_sentences", 1, LARGEST),
     (lambda n: ByTokens(max_tokens=9, multiple=n), "multiple", 1, LARGEST),
@@ -152,19 +150,17 @@ def test_a_row_that_is_too_long_is_named() -> None:
 
 def test_a_rank_that_is_none() -> None:
     """Ranks count from 0 to below the world."""
-    batches, dealt = token_batches([3, 2], max_tokens=9, world=2), deal([3, 2], world=2)
-    for of_rank in (batches.of_rank, dealt.of_rank):
-        for rank in (2, -1):
-            with pytest.raises(ConfigError, match=f"rank {rank} of world 2: give a rank of 0 or more"):
-                of_rank(rank)
+    batches = token_batches([3, 2], max_tokens=9, world=2)
+    for rank in (2, -1):
+        with pytest.raises(ConfigError, match=f"rank {rank} of world 2: give a rank of 0 or more"):
+            batches.of_rank(rank)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: deal([1, -1], world=1), r"costs\[1\] is -1; give"),
-        (lambda: deal([[1, 2]], world=1), "costs has 2 sides; give one number for each row"),
-        (lambda: pack([[1, 2]], 4), "lengths has 2 sides"),
+        (lambda: pack([1, -1], 4), r"lengths\[1\] is -1; give"),
+        (lambda: pack([[1, 2]], 4), "lengths has 2 sides; give one number for each row"),
         (lambda: pack([1], 4, on_long="crop"), "unknown on_long 'crop'; choose from raise, report, split"),  # type: ignore[arg-type]
         (lambda: padding_share([[0]], [1]), "batches is a list; give the result of token_batches"),  # type: ignore[arg-type]
         (lambda: padding_share(token_batches([3, 2], max_tokens=9), [3]), "batches have row 1, but lengths has 1 row;"),
@@ -185,7 +181,6 @@ def test_nothing_to_batch_is_no_batch() -> None:
     assert token_batches([3, 2], max_tokens=9, world=1 << 31).left.tolist() == [0, 1]
     assert token_batches([12], max_tokens=9, on_long="report").too_long.tolist() == [0]
     assert (len(pack([], 4)), list(pack([0], 4)), pack([], 4).padding_share) == (0, [], 0.0)
-    assert deal([], world=3).steps.shape == (0, 3)
     with pytest.raises(IndexError):
         _ = token_batches([3], max_tokens=9)[1]
     with pytest.raises(IndexError):

@@ -18,7 +18,6 @@ from volt.batches import (
     SampleFormat,
     Samples,
     Steps,
-    deal,
     pack,
     padding_share,
     token_batches,
@@ -61,15 +60,15 @@ def test_packs_and_deals() -> None:
     }
     found = {}
     for name, place in places.items():
-        packs, dealt = pack(sizes, 16, on_long="split", **place), deal(sizes, world=3, **place)
-        found[name] = [rows_of(one.rows for one in packs), rows_of(dealt.steps), rows_of([dealt.left])]
+        packs = pack(sizes, 16, on_long="split", **place)
+        found[name] = [rows_of(one.rows for one in packs)]
     packs = pack(sizes, 16, on_long="report", shuffle=False)
     found["in order"] = [
         rows_of(one.rows for one in packs),
         rows_of([packs.too_long, packs.empty]),
         packs.padding_share,
     ]
-    check("batches in packs and deals", found)
+    check("batches in packs", found)
 
 
 RULES: dict[str, tuple[SampleFormat, ByTokens | ByPacks, dict[str, Any]]] = {

@@ -9,25 +9,25 @@ import numpy as np
 import pytest
 from numba import typeof
 
-from volt.batches import deal, pack, token_batches
-from volt.kernels.warmup import JOBS, signatures
+from volt.batches import pack, token_batches
+from volt.kernels.warmup import JOBS, kernel, signatures
 
 
 def test_after_warmup_no_batch_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever lengths are given as, the loops get arrays of the types that they have been compiled for."""
     seen: dict[str, set[tuple[Any, ...]]] = {}
 
-    def watch(place: str, kernel: Any) -> Any:
+    def watch(place: str, loop: Any) -> Any:
         def call(*arguments: Any) -> Any:
             seen.setdefault(place, set()).add(tuple(map(typeof, arguments)))
-            return kernel(*arguments)
+            return loop(*arguments)
 
         return call
 
-    ready = {loop.place: set(signatures(loop.place)) for loop in JOBS["batches"]}
-    for loop in JOBS["batches"]:
-        module, name = loop.place.split(".")
-        monkeypatch.setattr(import_module(f"volt.kernels.{module}"), name, watch(loop.place, loop.kernel))
+    ready = {place: set(signatures(place)) for place in JOBS["batches"]}
+    for place in JOBS["batches"]:
+        module, name = place.split(".")
+        monkeypatch.setattr(import_module(f"volt.kernels.{module}"), name, watch(place, kernel(place)))
     frozen = np.arange(1, 60)
     frozen.flags.writeable = False
     for lengths in (frozen, frozen[::3], frozen.astype(np.uint8).tolist(), np.stack([frozen, frozen], axis=1)):
@@ -36,5 +36,4 @@ def test_after_warmup_no_batch_compiles(monkeypatch: pytest.MonkeyPatch) -> None
     for shuffle in (True, False):
         pack(frozen, 20, on_long="split", shuffle=shuffle)
         pack(frozen[::3], 60, shuffle=shuffle)
-    deal(frozen[::2], world=3)
     assert seen == ready

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from volt.batches import SampleFormat, collate, collate_packed
-from volt.kernels.warmup import JOBS, compile_kernels
+from volt.kernels.warmup import JOBS, compile_kernels, kernel
 from volt.stream import Batch, Source, Stream
 from volt.stream.transforms.subwords import Encode
 from volt.vocabulary import Vocabulary
@@ -25,7 +25,7 @@ def test_after_warmup_no_sample_compiles(tmp_path: Path) -> None:
         (path := tmp_path / f"{name}.tsv").write_text("lo\tol\n" * 20)
         sources.append(Source(name, (str(path),), transforms=(Encode(tmp_path / "v.volt", to="ids"),)))
     compile_kernels("samples")
-    before = {loop.place: list(loop.kernel.signatures) for loop in JOBS["samples"]}
+    before = {place: list(kernel(place).signatures) for place in JOBS["samples"]}
     format = SampleFormat({"src": vocabulary, "tgt": vocabulary})
     with Stream(sources) as stream:
         found = [format.samples(batch) for batch in stream.batches(limit=30)]
@@ -36,4 +36,4 @@ def test_after_warmup_no_sample_compiles(tmp_path: Path) -> None:
         for samples in found:
             collate(samples, [0], pad=3, eos=2, dtype=dtype)
         collate_packed(text, [np.arange(2)], length=99, pad=3, eos=2, dtype=dtype)
-    assert {loop.place: list(loop.kernel.signatures) for loop in JOBS["samples"]} == before
+    assert {place: list(kernel(place).signatures) for place in JOBS["samples"]} == before

@@ -234,17 +234,6 @@ def test_faults_of_a_configuration_are_usage_errors(volt_stream: Run, stream_fol
         volt_stream(*line.split(), "stream.yaml", status=2)
 
 
-def test_files_that_are_probably_a_pair_are_warned_of(volt_stream: Run, stream_folder: Path) -> None:
-    """The warning is one line on stderr; a pair, and -q, have none."""
-    for name in ("a.no", "a.sl"):
-        (stream_folder / name).write_text("x\n")
-    (stream_folder / "stream.yaml").write_text("sources: {one: {path: [a.no, a.sl]}}")
-    done = volt_stream("run", "stream.yaml", "--limit", 1)
-    assert b"warning source 'one': a.no and a.sl differ only in their language" in done.stderr
-    assert b"write pair: {src: a.no, tgt: a.sl}" in volt_stream("preview", "stream.yaml", "-n", 1).stderr
-    assert volt_stream("run", "stream.yaml", "--limit", 1, "-q").stderr == b""
-
-
 # The other commands
 
 

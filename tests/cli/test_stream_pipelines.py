@@ -95,7 +95,6 @@ def test_mtdata_is_asked_once_for_each_data_set(
         (["example", "one.tsv"], "example has 1 source; give 2 (parallel, backtranslated)"),
         (["multistream"], "multistream has 0 sources; give 1 or more"),
         (["multistream", "one.tsv", "two.tsv.gz", "--weights", "2"], "has 1 weight for 2 sources; give one for each"),
-        (["multistream", "one.tsv", "two.tsv.gz", "--weights", "2", "1"], "write --weights 2,1"),
         (["multistream", "one.tsv", "--weights", "x"], "weights is x; give one number from 0 up for each source"),
         (["multistream", "one.tsv", "--weights", "0"], "weights is 0; give one number"),
         (["multistream", "one.tsv", "one.tsv"], "one.tsv is given twice"),

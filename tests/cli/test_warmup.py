@@ -19,7 +19,7 @@ from numba import typeof
 
 import volt
 from volt.kernels import jit
-from volt.kernels.warmup import JOBS, missing, signatures
+from volt.kernels.warmup import JOBS, kernel, missing, signatures
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.registry import TRANSFORMS
 
@@ -28,8 +28,8 @@ compiles = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason
 
 def misses() -> int:
     """How often a loop has been compiled, not loaded, in this process."""
-    loops = {loop for loops in JOBS.values() for loop in loops}
-    return sum(sum(loop.kernel.stats.cache_misses.values()) for loop in loops)
+    places = {place for places in JOBS.values() for place in places}
+    return sum(sum(kernel(place).stats.cache_misses.values()) for place in places)
 
 
 @compiles
@@ -60,7 +60,7 @@ def test_warmup_fails_where_nothing_can_be_kept(run: Run, monkeypatch: pytest.Mo
 
 def test_every_loop_is_compiled_by_warmup() -> None:
     """No loop that Python calls is left out of all jobs."""
-    places = {loop.place for loops in JOBS.values() for loop in loops}
+    places = {place for places in JOBS.values() for place in places}
     for path in Path(volt.__file__).parent.glob("kernels/*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef) and {"loop", "releasing"} & set(map(ast.unparse, node.decorator_list)):
@@ -138,17 +138,17 @@ def seen(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> dict[str
     """The types of what each loop of streams was called with during an act."""
     found = defaultdict[str, set[tuple[Any, ...]]](set)
 
-    def watched(place: str, kernel: Any) -> Callable[..., Any]:
+    def watched(place: str, loop: Any) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
             found[place].add(tuple(map(typeof, arguments)))
-            return kernel(*arguments)
+            return loop(*arguments)
 
         return call
 
     with monkeypatch.context() as patch:
-        for loop in {*JOBS["stream"], *JOBS["steps"], *JOBS["tokens"]}:
-            module, name = loop.place.split(".")
-            patch.setattr(import_module(f"volt.kernels.{module}"), name, watched(loop.place, loop.kernel))
+        for place in {*JOBS["stream"], *JOBS["steps"], *JOBS["tokens"]}:
+            module, name = place.split(".")
+            patch.setattr(import_module(f"volt.kernels.{module}"), name, watched(place, kernel(place)))
         act()
     return found
 
@@ -178,6 +178,6 @@ transforms:{STEPS}""")
     Path("mono.yaml").write_text(f"sources: {{one: {{path: mono.txt, epochs: 1}}}}\ntransforms:{MONO}")
     used = seen(monkeypatch, lambda: [*Stream.from_config("stream.yaml"), *Stream.from_config("mono.yaml")])
     assert set(TRANSFORMS) <= set(re.findall(r"\w+", STEPS + MONO))
-    assert {loop.place for job in ("steps", "tokens") for loop in JOBS[job]} <= set(used)
+    assert {place for job in ("steps", "tokens") for place in JOBS[job]} <= set(used)
     for place, types in used.items():
         assert types <= set(signatures(place)), place

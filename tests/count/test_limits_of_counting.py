@@ -195,7 +195,6 @@ def test_numbers_of_counts_go_along() -> None:
         assert (one + WordCounts(empty.table, **numbers)).n_lines == 1 + numbers.get("n_lines", 0)
     assert [pairs(one.min_count(n)) for n in (4, 5, 2**70)] == [{"a": 4}, {}, {}]
     assert [one.min_count(n).n_left_out for n in (-1, 2, 4, 5)] == [5, 5, 7, 11]
-    assert [one.rescale(total).bound for total in (1, 3, 6, 13)] == [1, 2, 4, 9]
     mixed = mix({"x": one, "y": {"c": 1}}, temperature=3)
     assert (pairs(mixed), mixed.bound, mixed.sources) == ({"a": 3, "b": 2, "c": 2}, 5, ("x", "y"))
     assert WordCounts(WordCounts.from_pairs({"a": 2**63 - 1}).table).total == 2**63 - 1

@@ -58,15 +58,6 @@ def test_fingerprint_keeps_words_apart() -> None:
     assert left.fingerprint == "3e30ac7ed20f4175"
 
 
-@given(table.filter(bool), st.integers(1, 10**6))
-def test_rescaling_keeps_every_word(words: dict[str, int], total: int) -> None:
-    """Each count is the exact quotient rounded up; its own total changes nothing."""
-    counts = WordCounts.from_pairs(words)
-    own = sum(words.values())
-    assert pairs(counts.rescale(total)) == {word: -(-n * total // own) for word, n in words.items()}
-    assert counts.rescale(own) == counts
-
-
 def test_mixing_follows_the_temperature() -> None:
     """Totals become proportional to n^(1/T); T = 1 leaves them, T = inf makes them equal."""
     named = {"a": WordCounts.from_pairs({"x": 10_000}), "b": WordCounts.from_pairs({"y": 75, "z": 25})}
@@ -109,7 +100,6 @@ def test_counts_that_do_not_fit_are_reported() -> None:
     large = WordCounts.from_pairs({"a": 2**62})
     for overflow in (
         lambda: large + large,
-        lambda: large.rescale(2**63),
         lambda: WordCounts.from_pairs([("a", 2**62), ("a", 2**62)]),
         lambda: WordCounts.from_pairs({"a": 2**63}),
     ):

@@ -40,7 +40,6 @@ def test_a_forked_process_cuts_by_a_pattern_with_classes() -> None:
         (matched, (r"[\p{Lt}~#]",)),
         (classes_of, ([0x1F600],)),
         (_COUNTS.min_count, (1,)),
-        (_COUNTS.rescale, (7,)),
         (text_bytes, (_COUNTS,)),
         (pretoken_spans, (PreTokenizer("regex:[a-z]+"), "ab")),
     ],

@@ -60,7 +60,7 @@ WRONG: list[tuple[Callable[[], object], type[VoltError], str]] = [
     (
         lambda: binarize(ENCODER.vocabulary, ["b"], OUT),  # type: ignore[arg-type]
         ArgumentError,
-        "encoder is a Vocabulary; did you mean volt.Encoder(vocabulary)?",
+        "encoder is a Vocabulary; give a volt.Encoder: volt.Encoder(vocabulary)",
     ),
     (lambda: list(binarize_each(ENCODER, "b.txt", OUT)), ArgumentError, "paths is 'b.txt' (str); did you mean [path]?"),
     (lambda: encode_one(ENCODER, "b.txt", OUT, job=EncodeJob()), ArgumentError, "paths is 'b.txt' (str); did you mean"),

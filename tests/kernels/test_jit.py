@@ -39,7 +39,7 @@ def doubled(number: int) -> int:
 LOAD = """
 from volt.kernels import loop, warmup
 
-warmup.JOBS["words"] = (warmup.Loop("loop.doubled", 1),)
+warmup.JOBS["words"] = ("loop.doubled",)
 """
 CALL = """
 print(not warmup.missing("words"), loop.doubled(5), sum(loop.doubled.stats.cache_hits.values()))

@@ -14,12 +14,12 @@ from volt.kernels.warmup import JOBS, signatures
 WORK = """
 from itertools import islice
 import volt
-from volt.kernels.warmup import JOBS, compile_kernels
+from volt.kernels.warmup import JOBS, compile_kernels, kernel
 from volt.stream import Stream
 from volt.stream.example_streams import write_recipe
 
 compile_kernels(*JOBS)
-kernels = {loop.place: loop.kernel for loops in JOBS.values() for loop in loops}
+kernels = {place: kernel(place) for places in JOBS.values() for place in places}
 ready = {place: list(kernel.signatures) for place, kernel in kernels.items()}
 
 with open("text.txt", "w") as file:
@@ -45,7 +45,7 @@ assert ready == {place: list(kernel.signatures) for place, kernel in kernels.ite
 @pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled in this run")
 def test_annotations_of_loops_are_exact() -> None:
     """Each loop of a job is annotated with types of numba, or named tuples of such; it has one signature or two."""
-    for place in {loop.place for loops in JOBS.values() for loop in loops}:
+    for place in {place for places in JOBS.values() for place in places}:
         assert len(signatures(place)) == 1 + (place in ("decode.expand", "batching.lay_out"))
 
 

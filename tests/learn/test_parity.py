@@ -163,7 +163,7 @@ def test_lengths_are_of_the_text_alone():
         ([{"low": 1}], {}, ConfigError, "sources is a list; give the counts of each source by its name"),
         ({1: {"low": 1}, 2: {"low": 1}}, {}, ConfigError, "the name of a source is 1 (int); give a str"),
         ({"a": {"low": 1}, "b": {}}, {}, CorpusError, "source 'b' has no words; leave it out"),
-        ({"a": {"low": 1}, "b": "b.txt"}, {}, ConfigError, "sources['b'] is 'b.txt' (str); did you mean"),
+        ({"a": {"low": 1}, "b": "b.txt"}, {}, ConfigError, "sources['b'] is 'b.txt' (str); give a volt.WordCounts"),
         (
             {"a": {"low": 1}, "b": {"a": 1}},
             {"unit": "word"},

@@ -38,22 +38,8 @@ if TYPE_CHECKING:
     from volt.batches.throughput import Progress as Progress
     from volt.batches.throughput import Report as Report
     from volt.batches.throughput import Totals as Totals
-    from volt.batches.token_batching import Dealt as Dealt
     from volt.batches.token_batching import TokenBatches as TokenBatches
-    from volt.batches.token_batching import deal as deal
     from volt.batches.token_batching import padding_share as padding_share
     from volt.batches.token_batching import token_batches as token_batches
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "batching_rules": ("ByPacks", "ByTokens"),
-        "collation": ("Layout", "collate", "collate_packed", "to_torch"),
-        "numbering": ("Numbering",),
-        "packing": ("Pack", "Packs", "cut_samples", "pack"),
-        "throughput": ("Counted", "Progress", "Report", "Totals"),
-        "samples": ("Parts", "SampleFormat", "Samples", "joined_samples", "taken_samples"),
-        "steps": ("Steps",),
-        "token_batching": ("Dealt", "TokenBatches", "deal", "padding_share", "token_batches"),
-    },
-)
+__getattr__, __dir__, __all__ = lazy(__name__)

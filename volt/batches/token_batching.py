@@ -26,59 +26,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from volt import arguments
-from volt.batches.argument_checks import MOST, WIDEST, Longs, check_place, refuse_long, single, table
+from volt.batches.argument_checks import MOST, WIDEST, Longs, check_place, refuse_long, table
 from volt.display import counted
 from volt.errors import ConfigError
 from volt.stream.reading.distributed_sampler import check_rank, permutation
 from volt.stream.transforms.line_rng import LineRng
 
-MOST_RANKS = 1 << 31
 _RADIX = 1 << 16  # NumPy sorts numbers below this in linear time
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Dealt:
-    """The batch of each rank in each step.
-
-    steps: (n_steps, world) int64, numbers of batches
-    left: int64, leftover batches, fewer than `world`
-    """
-
-    steps: Longs
-    left: Longs
-
-    def of_rank(self, rank: int) -> Longs:
-        """Return (n_steps,) the batches of one rank.
-
-        rank: the number of the rank, from 0
-        """
-        return self.steps[:, check_rank(rank, self.steps.shape[1])[0]]
-
-
-def deal(costs: ArrayLike, *, world: int, seed: int = 0, epoch: int = 0, window: int = 0) -> Dealt:
-    """Deal finished batches to ranks: each step has one batch for every rank, and these batches have similar costs.
-
-    costs: (n,) whole numbers, such as `TokenBatches.costs`
-    world: the number of ranks
-    seed, epoch, window: seeds of the choice of leftover batches and of the order of steps
-
-    The total costs of two ranks differ by no more than the costs of the most and the least expensive batch.
-
-    >>> dealt = deal([10, 20, 11, 21], world=2)
-    >>> sorted(sorted(step) for step in dealt.steps.tolist()), dealt.left.tolist()
-    ([[0, 2], [1, 3]], [])
-    """
-    values = single(costs, "costs")
-    world = arguments.whole(world, "world", low=1, high=MOST_RANKS)
-    place = check_place(seed, epoch, window)
-    n_steps = len(values) // world
-    order = permutation(len(values), "deal", "batches", *place)
-    retained = order[: n_steps * world]
-    left = order[n_steps * world :]
-
-    steps = retained[stable_order(values[retained])].reshape(n_steps, world)
-    steps[1::2] = steps[1::2, ::-1].copy()
-    return Dealt(steps[permutation(n_steps, "deal", "steps", *place)], np.sort(left))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,7 +145,7 @@ def token_batches(
     lengths_of = table(lengths)
     max_tokens = arguments.whole(max_tokens, "max_tokens", low=1, high=MOST)
     multiple = arguments.whole(multiple, "multiple", low=1)
-    world = arguments.whole(world, "world", low=1, high=MOST_RANKS)
+    world = arguments.whole(world, "world", low=1, high=1 << 31)
     padded = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1, high=WIDEST)
     most_rows = max(1, len(lengths_of))
     if max_sentences is not None:

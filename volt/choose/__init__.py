@@ -17,14 +17,4 @@ if TYPE_CHECKING:
     from volt.choose.transport import TransportPlan as TransportPlan
     from volt.choose.transport import TransportProblem as TransportProblem
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "exact_curve": ("muv_search",),
-        "scaling_law": ("LanguageModel",),
-        "search": ("SearchResult",),
-        "size_steps": ("SearchParameters", "SizeStep"),
-        "training_law": ("Training",),
-        "transport": ("Sinkhorn", "TransportPlan", "TransportProblem"),
-    },
-)
+__getattr__, __dir__, __all__ = lazy(__name__)

@@ -45,7 +45,7 @@ def muv_search(candidates: Candidates, *, length: Length = "type") -> EntropyCur
     >>> curve.sizes, curve.n_pieces
     (array([6, 7, 8, 9]), array([25, 18, 13, 11]))
     """
-    candidates = arguments.instance(candidates, Candidates, "candidates", call="volt.muv_search({})")
+    candidates = arguments.instance(candidates, Candidates, "candidates")
     arguments.choice(length, "length", get_args(Length))
     sizes = np.arange(candidates.smallest, candidates.n_tokens + 1)
     at = np.searchsorted(candidates.sizes_after(), sizes, side="right") - 1

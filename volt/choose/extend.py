@@ -59,8 +59,8 @@ def extend_bpe(
     >>> extend_bpe(old, {"low": 5, "slow": 2}, n_merges=1, new_atoms=False)
     <Candidates: 5 tokens, 3 atoms, 2 merges, suffix, from 7 words>
     """
-    vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary", call="volt.extend_bpe({}, counts)")
-    counts = words_for(vocabulary, counts, call="volt.extend_bpe(vocabulary, {})")
+    vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary")
+    counts = words_for(vocabulary, counts)
     report = arguments.function(report, "report")
     limits = checked_limits(n_merges, min_pair_count)
     merged = MergedWords.of(vocabulary, counts)
@@ -77,12 +77,13 @@ def extend_bpe(
     return _candidates(vocabulary, counts, start, parts, replaced, left)
 
 
-def words_for(vocabulary: Vocabulary, counts: WordCounts | Mapping[str, int], *, call: str) -> WordCounts:
+def words_for(vocabulary: Vocabulary, counts: WordCounts | Mapping[str, int]) -> WordCounts:
     """Return counts with the vocabulary's settings. Raises CorpusError if settings differ or there are no words."""
     if isinstance(counts, Mapping):
-        normalizer, pretokenizer = vocabulary.normalizer, vocabulary.pretokenizer
+        normalizer = vocabulary.normalizer
+        pretokenizer = vocabulary.pretokenizer
         counts = WordCounts.from_pairs(counts, normalizer=normalizer, pretokenizer=pretokenizer)
-    counts = as_counts(counts, call=call)
+    counts = as_counts(counts)
     check_same_words(vocabulary, counts)
     if not counts.n_words:
         raise CorpusError("there are no words; give a corpus that contains some")
@@ -120,7 +121,8 @@ def _start(merged: MergedWords, new_codes: Sequence[int]) -> _Start:
     news = {-1 - code: n_old + place for place, code in enumerate(new_codes)}
     retained = np.ones(len(tokens), bool)
     retained[numbers] = tables.retained > 0
-    atoms, words = _renumbered(merged.atoms, numbers, news), _renumbered(merged.words, numbers, news)
+    atoms = _renumbered(merged.atoms, numbers, news)
+    words = _renumbered(merged.words, numbers, news)
     return _Start(tokens, n_first, retained, words, occurrences(atoms, n_first))
 
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 def _serving_costs(result: SearchResult, steps: Sequence[SizeStep]) -> Iterator[tuple[float, float | None]]:
     """Yield, for each size, pieces per byte of text, spaces included, and the language model's operations per byte."""
-    n_bytes, model = text_bytes(result.candidates.counts), result.model
+    n_bytes = text_bytes(result.candidates.counts)
+    model = result.model
     for step in steps:
         n_tokens = step.n_pieces / n_bytes
         yield n_tokens, model.flops_per_byte(step.size, n_tokens) if model else None
@@ -36,7 +37,9 @@ _TRANSPORT, _FLOPS = ("iterations", "transport entropy"), ("GFLOP/byte",)  # col
 
 def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str, Any]:
     """Return all values of the report as JSON data. seconds: the time of each phase"""
-    coverage, counts, measured = result.candidates.coverage, result.candidates.counts, (result.best, *result.steps)
+    coverage = result.candidates.coverage
+    counts = result.candidates.counts
+    measured = (result.best, *result.steps)
     steps = [
         {name: value for name, value in asdict(step).items() if name != "kept"}
         | {"tokens_per_byte": n_tokens, "serving_flops_per_byte": flops}
@@ -123,7 +126,8 @@ def as_text(
 def _steps_table(result: SearchResult, *, full: bool, hint: str) -> list[RenderableType]:
     from rich.text import Text
 
-    n, costs = len(result.steps), list(_serving_costs(result, result.steps))
+    n = len(result.steps)
+    costs = list(_serving_costs(result, result.steps))
     shown = range(n) if full else rows_shown(n, {pick.index for pick in result.picks.values()})
     hidden = {*_TRANSPORT * (not full), *_FLOPS * (result.model is None)}
     rows = []
@@ -145,11 +149,8 @@ def _steps_table(result: SearchResult, *, full: bool, hint: str) -> list[Rendera
         }
         rows.append({head: cell for head, cell in row.items() if head not in hidden})
     heads = list(rows[0])
-    spare = [
-        heads.index(head) for head in (*_TRANSPORT, "kept", "F95", "Rényi", "tokens/byte", *_FLOPS) if head in heads
-    ]
-    cells, strong = [list(row.values()) for row in rows], shown.index(result.pick.index)
-    grid = Grid(heads, cells, range(len(heads) - 1), strong=strong, spare=spare)
+    cells = [list(row.values()) for row in rows]
+    grid = Grid(heads, cells, range(len(heads) - 1), strong=shown.index(result.pick.index))
     searched = result.searched
     note = (
         f"MUV and the rules muv, renyi and tokens compare the {counted(len(searched), 'size')} searched, "

@@ -134,7 +134,8 @@ def caveats(
             f"{searched[-1]:,}: the range decides, not the corpus. Widen it, or choose another rule"
         )
     if failed := [step for step in steps if not step.converged]:
-        first, n = failed[0], len(failed)
+        first = failed[0]
+        n = len(failed)
         yield f"{n} of {len(steps)} transports did not converge, first at {first.size:,}: {first.remedy}"
     counts = candidates.counts
     if text := unspaced(counts):
@@ -206,7 +207,8 @@ class SearchResult:
     @property
     def answer(self) -> tuple[str, str]:
         """Two lines: the picked size and why; how far the corpus supports it, and the sizes for other trainings."""
-        size, up = self.pick.size_text, ""
+        size = self.pick.size_text
+        up = ""
         if self.best.size != self.pick.size:
             size, up = f"{self.best.size:,}", f"; rounded up from {size} for {len(self.vocabulary.pieces):,} ids"
         low, high = self.range
@@ -228,8 +230,12 @@ class SearchResult:
     @property
     def composition(self) -> str:
         """The numbers of tokens and ids of the vocabulary, in words."""
-        size, retained, n_ids = self.best.size, self.vocabulary.size, len(self.vocabulary.pieces)
-        tokens, n_left, s = counted(size, "token"), size - retained, "s" * (size - retained == 1)
+        size = self.best.size
+        retained = self.vocabulary.size
+        n_ids = len(self.vocabulary.pieces)
+        tokens = counted(size, "token")
+        n_left = size - retained
+        s = "s" * (size - retained == 1)
         held = f"{retained:,} of {tokens}, as {n_left:,} only lead{s} to longer ones" if n_left else tokens
         kinds = "special and byte token" if self.vocabulary.byte_fallback else "special token"
         return f"{held}; {n_ids:,} ids with {counted(n_ids - retained, kinds)}"
@@ -285,7 +291,7 @@ def search(
     >>> search(candidates, sizes=[14, 16, 18], select=18).vocabulary
     <Vocabulary: 15 tokens, 7 merges, suffix, whitespace>
     """
-    if not arguments.instance(candidates, Candidates, "candidates", call="volt.search({})").n_merges:
+    if not arguments.instance(candidates, Candidates, "candidates").n_merges:
         message = "nothing to merge: no pair of characters occurs often enough; give more text, or learn with"
         raise CandidateError(message, hint={"min_pair_count": 1})
     if candidates.extends and (special or byte_fallback):
@@ -293,8 +299,10 @@ def search(
         raise ConfigError(f"{name} cannot be set, because the extended vocabulary keeps its own; remove it")
     parameters = checked_parameters(parameters)
     special = SpecialTokens() if special is None else arguments.instance(special, SpecialTokens, "special")
-    select, report = as_rule(select), arguments.function(report, "report")
-    fixed, model = parse_rule(select), checked_model(model, select)
+    select = as_rule(select)
+    report = arguments.function(report, "report")
+    fixed = parse_rule(select)
+    model = checked_model(model, select)
     training = checked_training(training)
     multiple_of = arguments.whole(multiple_of, "multiple_of", low=1)
     searched = checked_sizes(candidates, default_sizes(candidates) if sizes is None else sizes)
@@ -346,7 +354,8 @@ def _rounded_up(
 
 
 def _provenance(candidates: Candidates, step: SizeStep) -> dict[str, Any]:
-    counts, coverage = candidates.counts, candidates.coverage
+    counts = candidates.counts
+    coverage = candidates.coverage
     result: dict[str, Any] = {
         "words": counts.total,
         "distinct_words": counts.n_words,
@@ -370,7 +379,8 @@ def _signature(
     candidates: Candidates, sizes: Sequence[int], select: str, parameters: SearchParameters,
     training: Training, model: LanguageModel | None, multiple_of: int,
 ) -> str:  # fmt: skip
-    counts, coverage = candidates.counts, candidates.coverage
+    counts = candidates.counts
+    coverage = candidates.coverage
     covered = "" if coverage is None else f"|coverage:{coverage.share:g}"
     return (
         f"volt|corpus:{counts.fingerprint}|norm:{counts.normalizer.name}|pre:{counts.pretokenizer.name}"

@@ -49,13 +49,16 @@ class Drops:
         from volt.kernels.bpe_tables import pairs_met
 
         merged = MergedWords.of(vocabulary, counts)
-        tables, words = merged.tables, merged.words
-        keys, numbers = tables.parts.tolist(), {token: number for number, token in enumerate(tables.tokens)}
+        tables = merged.tables
+        words = merged.words
+        keys = tables.parts.tolist()
+        numbers = {token: number for number, token in enumerate(tables.tokens)}
         self.old, self.tokens, self.closed = vocabulary, tables.tokens, closed
         self.retained: list[bool] = (tables.retained > 0).tolist()
         self.in_use = [True] * len(keys)
         self.counts: list[int] = merged.token_counts().tolist()
-        unknown, often = words.symbols < 0, np.repeat(words.counts, np.diff(words.ends, prepend=0))
+        unknown = words.symbols < 0
+        often = np.repeat(words.counts, np.diff(words.ends, prepend=0))
         symbols = zip(words.symbols[unknown].tolist(), often[unknown].tolist(), strict=True)
         self.n_unknown: int = sum(n * len(tables.spell(one)) for one, n in symbols if not tables.is_continued(one))
         self.first_parts = [None if key < 0 else (key >> 32, key & 0xFFFFFFFF) for key in keys]
@@ -127,7 +130,8 @@ class Drops:
 
     def _pieces(self, number: int) -> list[int]:
         """Return the pieces that a token is split back into; without a merge, the token twice, as its cost."""
-        result, stack = list[int](), list(self.first_parts[number] or ())
+        result = list[int]()
+        stack = list(self.first_parts[number] or ())
         if not stack:
             return [number, number]
         while stack:
@@ -147,7 +151,8 @@ class Drops:
 
     def _released(self, number: int) -> list[int]:
         """Stop using a dropped token, and parts that only it needs. Returns tokens that may now be dropped."""
-        result, stack = [], [number]
+        result = []
+        stack = [number]
         while stack:
             token = stack.pop()
             if self.retained[token] or self.needs[token] or not self.in_use[token]:
@@ -203,8 +208,8 @@ def shrink(
     >>> shrink(old, {"low": 9, "lo": 3}, to=8)
     <Shrunk: 8 of 9 ids, 15 pieces instead of 12>
     """
-    vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary", call="volt.shrink({}, counts, to=N)")
-    counts = words_for(vocabulary, counts, call="volt.shrink(vocabulary, {}, to=N)")
+    vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary")
+    counts = words_for(vocabulary, counts)
     to = arguments.whole(to, "to", low=1)
     n_ids = len(vocabulary.ids)
     if to > n_ids:
@@ -222,7 +227,9 @@ def shrink(
 
 def _too_few(drops: Drops, to: int, *, closed: bool, keep_atoms: bool) -> VocabularyError:
     left = drops.vocabulary()
-    n, kinds, n_atoms = len(left.ids), Counter(left.kinds), len({*left.atoms} & {*left.tokens})
+    n = len(left.ids)
+    kinds = Counter(left.kinds)
+    n_atoms = len({*left.atoms} & {*left.tokens})
     n_special = n - kinds["token"] - kinds["byte"] - kinds["marker"]
     parts = [
         (n_special, "special token", ""),

@@ -10,4 +10,4 @@ if TYPE_CHECKING:
     from volt.comparison.result import Comparison as Comparison
     from volt.comparison.texts import NamedText as NamedText
 
-__getattr__, __dir__, __all__ = lazy(__name__, {"texts": ("NamedText",), "result": ("Comparison",)})
+__getattr__, __dir__, __all__ = lazy(__name__)

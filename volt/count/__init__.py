@@ -11,4 +11,4 @@ if TYPE_CHECKING:
     from volt.count.word_counts import WordCounts as WordCounts
     from volt.count.word_counts import mix as mix
 
-__getattr__, __dir__, __all__ = lazy(__name__, {"corpus": ("count_words",), "word_counts": ("WordCounts", "mix")})
+__getattr__, __dir__, __all__ = lazy(__name__)

@@ -72,7 +72,8 @@ def check_total(total: int) -> None:
         raise CorpusError(f"the counts add up to {total}, more than 64 bits can store; scale them down")
 
 
-_NORMALIZER, _PRETOKENIZER = Normalizer(), PreTokenizer()
+_NORMALIZER = Normalizer()
+_PRETOKENIZER = PreTokenizer()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,9 +108,7 @@ class WordCounts:
     n_left_out: int = 0
 
     def __post_init__(self) -> None:
-        arguments.instance(
-            self.table, pl.DataFrame, "table", call="{}", remedy="did you mean WordCounts.from_pairs(…)?"
-        )
+        arguments.instance(self.table, pl.DataFrame, "table", remedy="did you mean WordCounts.from_pairs(…)?")
         if self.table.schema != EMPTY.schema:
             result = ", ".join(f"{shown(name)} {kind}" for name, kind in self.table.schema.items()) or "none"
             raise ConfigError(f"the columns of table are {result}; give word String and count Int64")
@@ -226,19 +225,9 @@ class WordCounts:
         """
         about_to_use_polars()
         is_kept = min(arguments.whole(n, "n"), MAX_TOTAL) <= _COUNT
-        table, rare = self.table.filter(is_kept), self.table.filter(~is_kept)
+        table = self.table.filter(is_kept)
+        rare = self.table.filter(~is_kept)
         return replace(self, table=table, n_left_out=self.n_left_out + int(rare["count"].sum()))
-
-    def rescale(self, total: int) -> WordCounts:
-        """Scale every count by total / self.total, rounded up, so that no word vanishes.
-
-        total: the new sum of the counts, apart from rounding
-
-        >>> WordCounts.from_pairs({"a": 4, "b": 1}).rescale(12).table.rows()
-        [('a', 10), ('b', 3)]
-        """
-        check_total(total := arguments.whole(total, "total", low=1))
-        return self._scaled(total, self.total - 1, extra_bound=0)
 
     def _scaled(self, total: int, offset: int, *, extra_bound: int) -> WordCounts:
         """Return the counts ⌊(count · total + offset) / self.total⌋, but at least 1."""
@@ -282,11 +271,11 @@ def mix(named: Mapping[str, WordCounts | Mapping[str, int]], *, temperature: flo
     return replace(reduce(add, counted.values()), sources=tuple(sorted(counted)), temperature=temperature)
 
 
-def as_counts(value: WordCounts | Mapping[str, int], name: str = "counts", *, call: str = "{}") -> WordCounts:
-    """Return counts; convert a mapping. call: the call that an error shows, with {} for the argument"""
+def as_counts(value: WordCounts | Mapping[str, int], name: str = "counts") -> WordCounts:
+    """Return counts; convert a mapping."""
     if isinstance(value, Mapping):
         return WordCounts.from_pairs(value)
-    return arguments.instance(value, WordCounts, name, call=call)
+    return arguments.instance(value, WordCounts, name)
 
 
 def _row(pair: tuple[str, int]) -> tuple[str, int]:

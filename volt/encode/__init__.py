@@ -14,13 +14,4 @@ if TYPE_CHECKING:
     from volt.encode.reachable import Reach as Reach
     from volt.encode.reachable import reach as reach
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "batch_encoder": ("Encoded",),
-        "encoder": ("Encoder",),
-        "frames": ("PaddedIds",),
-        "offsets": ("Spans",),
-        "reachable": ("Reach", "reach"),
-    },
-)
+__getattr__, __dir__, __all__ = lazy(__name__)

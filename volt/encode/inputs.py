@@ -36,7 +36,7 @@ def vocabulary_of(vocabulary: Vocabulary | str | os.PathLike[str] | HasVocabular
         return Vocabulary.load(vocabulary)
     if isinstance(result := getattr(vocabulary, "vocabulary", None), Vocabulary):
         return result
-    return arguments.instance(vocabulary, Vocabulary, "vocabulary", call="volt.Encoder({})")
+    return arguments.instance(vocabulary, Vocabulary, "vocabulary")
 
 
 def checked_line(line: str, call: str) -> str:

@@ -30,7 +30,8 @@ from volt.text.white_space import WHITE_SPACE
 from volt.vocabulary import Vocabulary
 
 _BY_CLASS = ("whitespace", "metaspace", "unicode", "gpt2")  # these split by the classes of characters only
-_LETTERS, _SIGNS = range(0x4E00, 0x9FA6), (*range(0x2190, 0x2400), *range(0xE000, 0xF900))
+_LETTERS = range(0x4E00, 0x9FA6)
+_SIGNS = (*range(0x2190, 0x2400), *range(0xE000, 0xF900))
 _NUMBERS = [code for code in range(0x660, 0x3000) if category(chr(code)) in ("Nd", "Nl", "No")]
 _MOST = 400  # texts tried for a token that begins or ends inside a character
 _MOST_ATOMS = 100  # atoms tried next to a token if a regex splits the text
@@ -66,7 +67,9 @@ def spelled(vocabulary: Vocabulary, text: str) -> str | None:
 
 def is_decided(vocabulary: Vocabulary, form: Form) -> bool:
     """Check whether the failure of all trials proves that no text produces a form."""
-    special, marker, cut = vocabulary.special, vocabulary.marker, vocabulary.pretokenizer
+    special = vocabulary.special
+    marker = vocabulary.marker
+    cut = vocabulary.pretokenizer
     text = spelled(vocabulary, form.text)
     if text is None:
         return whole_characters(to_bytes(form.text)) is None
@@ -107,7 +110,8 @@ def trials(vocabulary: Vocabulary) -> Iterator[Trial]:
 
 
 def _alone(vocabulary: Vocabulary, form: Form) -> list[str]:
-    cut, lower = vocabulary.pretokenizer, CONTRACTIONS.split("|")
+    cut = vocabulary.pretokenizer
+    lower = CONTRACTIONS.split("|")
     contractions = lower * (cut.name in ("gpt2", "bytes") or cut.has_own_pattern)
     capitals = [text.upper() for text in lower] * cut.has_own_pattern  # many patterns match capitals, too
     return contractions + capitals + _between(vocabulary, "", "", form)
@@ -195,7 +199,7 @@ def reach(vocabulary: Vocabulary) -> Reach:
     >>> result, result.texts["ab"], result.never
     (<Reach: 5 tokens reached, 1 never, 0 undecided>, 'ab', {'abc': 'merges'})
     """
-    arguments.instance(vocabulary, Vocabulary, "vocabulary", call="reach({})")
+    arguments.instance(vocabulary, Vocabulary, "vocabulary")
     tables = MergeTables.of(vocabulary)
     allowed = _forms_of_tokens(tables, _whole_forms(tables) + _words(tables))
     normal = _left_by_normalizer(vocabulary, allowed)
@@ -210,7 +214,8 @@ def reach(vocabulary: Vocabulary) -> Reach:
 
 
 def _whole_forms(tables: MergeTables) -> list[Form]:
-    marker, forms = tables.vocabulary.marker, [Form(number, token, False) for number, token in enumerate(tables.tokens)]
+    marker = tables.vocabulary.marker
+    forms = [Form(number, token, False) for number, token in enumerate(tables.tokens)]
     inner = _becoming_one(tables, forms)
     if marker == "suffix":
         return inner + _becoming_one(tables, _at_edge(marker, forms))
@@ -240,7 +245,8 @@ def _becoming_one(tables: MergeTables, forms: list[Form]) -> list[Form]:
         return []
     codes, ends = atom_codes([form.text for form in forms], marker="suffix" if forms[0].at_edge else "none")
     pieces, piece_ends = merged(Spelled(tables.symbol_of[codes], ends), tables.merges)
-    lone, last = np.diff(piece_ends, prepend=0) == 1, pieces[piece_ends - 1]
+    lone = np.diff(piece_ends, prepend=0) == 1
+    last = pieces[piece_ends - 1]
     return [
         form
         for form, is_one, symbol in zip(forms, lone.tolist(), last.tolist(), strict=True)
@@ -251,7 +257,8 @@ def _becoming_one(tables: MergeTables, forms: list[Form]) -> list[Form]:
 def _forms_of_tokens(tables: MergeTables, forms: Iterable[Form]) -> Forms:
     result: Forms = {}
     for form in forms:
-        stack, pieces = [form.symbol], set[int]()
+        stack = [form.symbol]
+        pieces = set[int]()
         while stack:  # split back
             number = stack.pop()
             if tables.retained[number]:
@@ -276,7 +283,8 @@ def _left_by_normalizer(vocabulary: Vocabulary, forms: Forms) -> Forms:
 
 
 def _producing_texts(encoder: Encoder, forms: Forms) -> dict[str, str]:
-    missing, result = dict(forms), dict[str, str]()
+    missing = dict(forms)
+    result = dict[str, str]()
     for trial in trials(encoder.vocabulary):
         if not missing:
             break

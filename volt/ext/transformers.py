@@ -35,7 +35,7 @@ def tokenizer(vocabulary: Vocabulary, *, chat_template: str | Path | None = None
     Raises MissingLibraryError without transformers, VocabularyError if it cannot store the vocabulary, ConfigError for
     a template that is not valid.
     """
-    vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary", call="tokenizer({})")
+    vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary")
     template = None if chat_template is None else template_text(chat_template)
     _, file, config = contents(vocabulary)
     try:
@@ -45,6 +45,7 @@ def tokenizer(vocabulary: Vocabulary, *, chat_template: str | Path | None = None
         raise missing("transformers", extra="transformers") from None
     for name in ("tokenizer_class", "added_tokens_decoder"):  # the backend contains these tokens
         del config[name]
-    backend, kind = Tokenizer.from_str(json.dumps(file)), cast("Any", PreTrainedTokenizerFast)
+    backend = Tokenizer.from_str(json.dumps(file))
+    kind = cast("Any", PreTrainedTokenizerFast)
     result: PreTrainedTokenizerFast = kind(tokenizer_object=backend, chat_template=template, **config)
     return result

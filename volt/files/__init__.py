@@ -12,11 +12,4 @@ if TYPE_CHECKING:
     from volt.files.blocks import read_blocks as read_blocks
     from volt.files.paths import expand as expand
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "atomic": ("write_atomic",),
-        "blocks": ("Block", "read_blocks"),
-        "paths": ("expand",),
-    },
-)
+__getattr__, __dir__, __all__ = lazy(__name__)

@@ -12,6 +12,4 @@ if TYPE_CHECKING:
     from volt.formats.registry import read_vocabulary as read_vocabulary
     from volt.formats.registry import write_vocabulary as write_vocabulary
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__, {"registry": ("FORMATS", "read_merges", "read_vocabulary", "write_vocabulary")}
-)
+__getattr__, __dir__, __all__ = lazy(__name__)

@@ -14,11 +14,4 @@ if TYPE_CHECKING:
     from volt.learn.parity import learn_parity as learn_parity
     from volt.learn.parity import measure_parity as measure_parity
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "bpe": ("learn_bpe", "replay_bpe"),
-        "candidates": ("Candidates",),
-        "parity": ("Parity", "learn_parity", "measure_parity"),
-    },
-)
+__getattr__, __dir__, __all__ = lazy(__name__)

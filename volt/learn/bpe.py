@@ -62,13 +62,17 @@ def learn_bpe(
     >>> learn_bpe({"low": 5, "lower": 2}, n_merges=2)
     <Candidates: 8 tokens, 6 atoms, 2 merges, suffix, from 7 words>
     """
-    counts, report = as_counts(counts, call="volt.learn_bpe({})"), arguments.function(report, "report")
+    counts = as_counts(counts)
+    report = arguments.function(report, "report")
     limits = checked_limits(n_merges, min_pair_count)
-    marker, covered = as_marker(marker, counts), coverage_of(counts, coverage)
+    marker = as_marker(marker, counts)
+    covered = coverage_of(counts, coverage)
     words, atom_numbers = _words(counts, marker, covered)
-    atoms, final = [atom_text(code) for code in atom_numbers], np.array([code & 1 for code in atom_numbers], np.uint8)
+    atoms = [atom_text(code) for code in atom_numbers]
+    final = np.array([code & 1 for code in atom_numbers], np.uint8)
     parts, replaced, left = learn_merges(words, atoms, final, *limits, marker=marker, report=report)
-    steps, results = np.arange(len(parts)), np.arange(len(atoms), len(atoms) + len(parts), dtype=np.int32)
+    steps = np.arange(len(parts))
+    results = np.arange(len(atoms), len(atoms) + len(parts), dtype=np.int32)
     changes = Replacements(steps, steps, replaced)
     return _candidates(counts, words, atoms, parts, results, changes, marker, left=int(left), coverage=covered)
 
@@ -96,7 +100,8 @@ def learn_merges(
         until = Until(most, min_pair_count, N_SURE, COMMON)
     else:
         until = Until(min(n_merges, most), min_pair_count, n_merges, min_pair_count)
-    texts, ending = token_strings(tokens, until.n_merges), ending_of(marker)
+    texts = token_strings(tokens, until.n_merges)
+    ending = ending_of(marker)
     parts, replaced, left = run_watched(
         lambda progress: learn(words, texts, final, ending, until, progress), report=report
     )
@@ -140,7 +145,8 @@ def replay_bpe(
     >>> replay_bpe({"abc": 3}, [("a", "b"), ("ab", "c</w>")]).counts_at(5).tolist()
     [0, 0, 0, 0, 3]
     """
-    counts, report = as_counts(counts, call="volt.replay_bpe({}, merges)"), arguments.function(report, "report")
+    counts = as_counts(counts)
+    report = arguments.function(report, "report")
     pairs = as_pairs(merges, kind=CandidateError)
     marker = as_marker(marker, counts)
     words, atom_numbers = _words(counts, marker)
@@ -148,7 +154,8 @@ def replay_bpe(
     for part in chain.from_iterable(pairs):  # atoms that are only in merges occur 0 times
         if atom_code(part, marker=marker) is not None:
             numbers.setdefault(part, len(numbers))
-    atoms, rows = list(numbers), []
+    atoms = list(numbers)
+    rows = []
     for rank, (left, right) in enumerate(pairs):
         for part in (left, right):
             if part not in numbers:

@@ -62,27 +62,4 @@ if TYPE_CHECKING:
     from volt.stream.transforms.transform import LineFault as LineFault
     from volt.stream.transforms.transform import Transform as Transform
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "checking.audit": ("Audit", "audit"),
-        "checking.plan": ("Plan", "plan"),
-        "checking.joint_vocabulary": ("SubwordCounts", "count_subwords"),
-        "checking.trace": ("DebugLine", "Trace", "debug", "trace"),
-        "mixing.mixture": ("Mixture", "Sampling"),
-        "mixing.schedule": ("Schedule",),
-        "reading.error_policy": ("ErrorPolicy",),
-        "reading.distributed_sampler": ("from_environment",),
-        "reading.source_definition": ("Checks", "Source"),
-        "running.checkpoint": ("load_state", "save_state"),
-        "running.merging_states": ("merge_states",),
-        "running.stream_batch": ("StreamBatch",),
-        "running.stream": ("Stream",),
-        "running.summary": ("Summary", "VirtualEpoch"),
-        "running.translation": ("Translation",),
-        "transforms.line_batch": ("Batch",),
-        "transforms.column": ("Column",),
-        "transforms.line_rng": ("LineRng",),
-        "transforms.transform": ("LineFault", "Transform"),
-    },
-)
+__getattr__, __dir__, __all__ = lazy(__name__)

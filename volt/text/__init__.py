@@ -11,7 +11,4 @@ if TYPE_CHECKING:
     from volt.text.pretokenizer import PreTokenizer as PreTokenizer
     from volt.text.special_tokens import SpecialTokens as SpecialTokens
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {"normalizer": ("Normalizer",), "pretokenizer": ("PreTokenizer",), "special_tokens": ("SpecialTokens",)},
-)
+__getattr__, __dir__, __all__ = lazy(__name__)

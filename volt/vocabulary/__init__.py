@@ -9,4 +9,4 @@ from volt.lazy import lazy
 if TYPE_CHECKING:
     from volt.vocabulary.vocabulary import Vocabulary as Vocabulary
 
-__getattr__, __dir__, __all__ = lazy(__name__, {"vocabulary": ("Vocabulary",)})
+__getattr__, __dir__, __all__ = lazy(__name__)

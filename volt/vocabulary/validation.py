@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence, Set
-from itertools import chain, count, filterfalse, pairwise, repeat
+from itertools import chain, count, pairwise, repeat
 from operator import ge
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -60,11 +60,8 @@ def kinds_of(pieces: Sequence[str], special: SpecialTokens, others: Sequence[str
 
 def order_faults(order: Sequence[str], reserved: Sequence[str], tokens: Sequence[str]) -> Iterator[Fault]:
     """Yield the faults of an order of pieces. reserved: special and byte tokens;  tokens: all others, by id"""
-    known, places, retained = {*reserved, *tokens}, dict[str, int](), set(tokens)
-    others = sorted(piece for piece in filterfalse(retained.__contains__, order) if piece)
-    is_complete = others == sorted({*reserved} - retained) and len(retained) == len(tokens) and len(order) <= MOST_IDS
-    if is_complete and [*filter(retained.__contains__, order)] == [*tokens]:  # faster than the search for faults
-        return
+    known = {*reserved, *tokens}
+    places = dict[str, int]()
     for number, piece in enumerate(order):
         if piece == UNUSED:
             continue
@@ -94,9 +91,7 @@ def joins_later(merges: Pairs) -> bool:
 
 def merge_faults(merges: Pairs, results: Set[str], marker: Marker, *, in_any_order: bool = False) -> Iterator[Fault]:
     """Yield the faults of merges. results: of merges;  in_any_order: whether later merges may make earlier parts"""
-    is_text = _is_text("".join(parts := set(chain.from_iterable(merges))))
-    if is_text and (in_any_order or not joins_later(merges)) and _are_atoms(parts - results, marker):
-        return  # faster than the loop
+    is_text = _is_text("".join(set(chain.from_iterable(merges))))
     output = set(results) if in_any_order else set[str]()
     which = "a merge" if in_any_order else "an earlier merge"
     for rank, (left, right) in enumerate(merges):
@@ -113,13 +108,11 @@ def token_faults(
     whole_words: bool,
 ) -> Iterator[Fault]:  # fmt: skip
     """Yield the faults of tokens and of their counts. results: of merges;  reserved: special and byte tokens"""
-    first, taken = dict[str, int](), set(reserved)
+    first = dict[str, int]()
+    taken = set(reserved)
     if counts and len(counts) != len(tokens):
         yield "tokens", len(tokens) - 1, f"{len(tokens)} tokens but {len(counts)} counts; give one count for each"
-    is_text, retained = _is_text("".join(tokens)), set(tokens)
-    is_sound = len(retained) == len(tokens) and taken.isdisjoint(retained) and min(counts, default=0) >= 0
-    if is_text and is_sound and (whole_words or _are_atoms(retained - results, marker)):  # faster than the loop
-        return
+    is_text = _is_text("".join(tokens))
     for index, token in enumerate(tokens):
         if not is_text and not _is_text(token):
             yield "tokens", index, f"token {quoted(token)} contains a lone surrogate, which is not text; remove it"
@@ -132,10 +125,6 @@ def token_faults(
         elif counts and counts[index] < 0:
             yield "tokens", index, f"token {quoted(token)} has the count {shown(counts[index])}; give 0 or more"
         first.setdefault(token, index)
-
-
-def _are_atoms(tokens: Set[str], marker: Marker) -> bool:
-    return all(atom_code(token, marker=marker) is not None for token in tokens)
 
 
 def _is_text(token: str) -> bool:

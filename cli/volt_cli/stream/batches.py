@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from volt.display import GAP, Grid, LabelledText, counted
+from volt.display import Grid, LabelledText, counted
 from volt.errors import ConfigError, StreamError, shown_path
 from volt.files.paths import exists
 from volt_cli.console import Phases, loading, prepare_kernels, print_json, say, show
@@ -26,17 +26,15 @@ from volt_cli.io import check_places
 from volt_cli.options import Config, Json, Quiet, Seed, Trust, Workers, flag, option
 from volt_cli.signals_and_stdio import Ended
 from volt_cli.stream.delivery import MOST_STATE, Force, Signals, check_files, check_kept
-from volt_cli.stream.opening import TaskChoice, say_warnings
+from volt_cli.stream.opening import TaskChoice
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.console import RenderableType
 
     from volt.batches.steps import Steps
     from volt.batches.throughput import Report, Totals
 
 
-_HEADS = ("step", "sentences", "tokens", "padding", "longest", "tokens/s")
-_WIDTHS = (4, 10, 12, 7, 7, 9)  # at least
 _LEFT_OUT = ("waited", "tokens_per_second")  # nothing is trained, and `speed` is measured differently
 
 
@@ -91,30 +89,18 @@ class BatchReport:
         }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class BatchRow:
-    """A table row, or labelled text on a narrow terminal. last: the highest step number, for the width"""
-
-    at: Paced
-    last: int
-    is_first: bool = False
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from rich.text import Text
-
-        report, speed = self.at.report, self.at.speed
-        cells = (
-            f"{report.step:,}", f"{report.sentences:,}", f"{report.tokens:,}", _percent(report.padding),
-            f"{report.longest:,}", "–" if speed is None else f"{speed:,.0f}",
-        )  # fmt: skip
-        widths = [max(len(f"{self.last:,}"), _WIDTHS[0]), *_WIDTHS[1:]]
-        if max(sum(widths), sum(map(len, cells))) + GAP * (len(widths) - 1) > options.max_width:
-            words = [f"{cell} {head}" for cell, head in zip(cells[1:], _HEADS[1:], strict=True)]
-            yield LabelledText(f"step {cells[0]}{' ' * GAP}", words, gap="  ")
-            return
-        for line, style in [(_HEADS, "dim")] * self.is_first + [(cells, "")]:
-            text = (" " * GAP).join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
-            yield Text(text, style=style, no_wrap=True, overflow="ignore")
+def row(at: Paced) -> LabelledText:
+    """Return a line with the totals at a step."""
+    report = at.report
+    speed = "–" if at.speed is None else f"{at.speed:,.0f}"
+    words = [
+        counted(report.sentences, "sentence"),
+        counted(report.tokens, "token"),
+        f"padding {_percent(report.padding)}",
+        f"longest {report.longest:,}",
+        f"{speed} tokens/s",
+    ]
+    return LabelledText(f"step {report.step:,}  ", words, gap="  ")
 
 
 def _percent(share: float) -> str:
@@ -133,16 +119,21 @@ def summary_parts(report: BatchReport) -> Iterator[RenderableType]:
 
 
 def _steps_and_sentences(result: BatchReport) -> Iterator[tuple[str, str]]:
-    report, n = result.whole.report, max(1, result.n_steps)
-    rank = f" of rank {report.rank}, one of {report.world}" * (report.world > 1)
-    resumed = " in this run" * (report.step > result.n_steps)
-    yield "steps", f"{result.n_steps:,}{rank}{resumed}, up to step {report.step:,}"
+    report = result.whole.report
+    n = max(1, result.n_steps)
+    steps = f"{result.n_steps:,}"
+    if report.world > 1:
+        steps += f" of rank {report.rank}, one of {report.world}"
+    if report.step > result.n_steps:
+        steps += " in this run"
+    yield "steps", f"{steps}, up to step {report.step:,}"
     yield "sentences", f"{report.sentences:,}, or {report.sentences / n:,.1f} a step"
     yield "tokens", f"{report.tokens:,} without padding, or {report.tokens / n:,.1f} a step"
     yield "padding", f"{_percent(report.padding)} of all positions in batches"
     yield "longest", counted(report.longest, "id")
     yield "first batch", f"after {report.first_wait:,.2f} s"
-    speed, windows = result.whole.speed, counted(result.whole.n_windows, "window")
+    speed = result.whole.speed
+    windows = counted(result.whole.n_windows, "window")
     if speed is None:
         yield "speed here", f"– after {windows}; measured from the second window on, so raise -n"
     else:
@@ -208,7 +199,8 @@ def batches(
         from volt.batches.steps import Steps
         from volt.stream.transforms.user_file import lead_descriptor
 
-    phases, shows_rows = Phases(quiet=quiet), every is not None and not (as_json or quiet)
+    phases = Phases(quiet=quiet)
+    shows_rows = every is not None and not (as_json or quiet)
     prepare_kernels(phases, "stream", "encode", "batches", "samples")
     options: dict[str, Any] = {"seed": seed, "n_workers": workers, "user_code": trust, **choice.options}
     began = time.perf_counter()
@@ -217,8 +209,6 @@ def batches(
     with parts.stream as stream, Signals().listening() as signals:
         check_places([states.state], [*stream.files, *parts.vocabularies])
         check_kept(states.state, resume=states.resume, force=states.force, unit="step")
-        if not quiet:
-            say_warnings(stream)
         running = Steps(
             stream, parts.samples, parts.batches, window=parts.window, layout=parts.layout, rank=rank, world=world,
             ahead=False,
@@ -239,8 +229,10 @@ def batches(
         elif not quiet:
             show(*summary_parts(result))
     if signals.stop:
-        said = f"stopped by {signal.Signals(signals.stop).name} after step {result.whole.report.step:,}"
-        say(said + f"; the state is in {shown_path(states.state)}" * (states.state is not None))
+        message = f"stopped by {signal.Signals(signals.stop).name} after step {result.whole.report.step:,}"
+        if states.state is not None:
+            message += f"; the state is in {shown_path(states.state)}"
+        say(message)
         raise typer.Exit(128 + signals.stop)
     if result.n_steps < steps and not quiet:
         say(f"the stream ended after {counted(result.n_steps, 'step')}")
@@ -287,11 +279,12 @@ class _Run:
                 return False
         self._first_wait = self._first_wait or time.perf_counter() - self._began
         if self._steps.stream.n != self._read.n or not self._n_windows:
-            self._n_windows, self._read = self._n_windows + 1, self._steps.stream.summary()
+            self._n_windows += 1
+            self._read = self._steps.stream.summary()
         if self._every and number % self._every == 0:
             self._rows.append(self._now())
             if self._shows_rows:
-                show(BatchRow(self._rows[-1], self._first + self._n, is_first=len(self._rows) == 1))
+                show(row(self._rows[-1]))
                 sys.stdout.flush()
         return True
 
@@ -301,7 +294,8 @@ class _Run:
         return Paced(report, self._n_windows)
 
     def _report(self) -> BatchReport:
-        whole, read = self._now(), self._read
+        whole = self._now()
+        read = self._read
         n_steps = whole.report.step - self._first
         size = whole.report.sentences * self._steps.world / max(1, n_steps)  # sentences of a step, over all ranks
         sources = {

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from volt.errors import ConfigError, CorpusError
-from volt_cli.console import warn
+from volt.errors import ConfigError
 from volt_cli.options import Config, Trust, argument, input_paths, option, readable
 
 if TYPE_CHECKING:
@@ -116,19 +115,16 @@ class StreamOptions:
     def __post_init__(self) -> None:
         from volt.stream.config.presets import PIPELINES
 
-        sources, weights = self.sources or [], self.pipeline.weights
+        sources = self.sources or []
+        weights = self.pipeline.weights
         extra = [*sources[:1], *filter(None, (weights, self.pipeline.langs))]
         if not self.is_pipeline and extra and not os.path.isdir(self.config):
-            also = f"; to run the pipeline {self.config}, move the file" * (str(self.config) in PIPELINES)
-            raise ConfigError(f"{self.config}: is a file with its own sources; remove {extra[0]}{also}")
+            remedy = f"remove {extra[0]}"
+            if str(self.config) in PIPELINES:
+                remedy += f"; to run the pipeline {self.config}, move the file"
+            raise ConfigError(f"{self.config}: is a file with its own sources; {remedy}")
         if self.is_pipeline and sources and str(self.config) != "mtdata":
-            try:
-                input_paths(sources)
-            except CorpusError:
-                more = [source for source in sources if source.replace(".", "").isdecimal()]
-                if not (weights and more):
-                    raise
-                raise ConfigError(f"--weights takes no spaces; write --weights {','.join([weights, *more])}") from None
+            input_paths(sources)
 
     @property
     def is_pipeline(self) -> bool:
@@ -138,8 +134,8 @@ class StreamOptions:
     def files(self) -> list[Path]:
         return [] if self.is_pipeline else [self.config]
 
-    def open(self, *, rank: int | None = None, world: int | None = None, quiet: bool = False, **options: Any) -> Stream:
-        """Return the stream; print its warnings unless `quiet`. An option that is None keeps its default."""
+    def open(self, *, rank: int | None = None, world: int | None = None, **options: Any) -> Stream:
+        """Return the stream. An option that is None keeps its default."""
         from volt.stream.config.presets import parsed_weights, pipeline_config
         from volt.stream.reading.distributed_sampler import from_environment
         from volt.stream.running.stream import Stream
@@ -156,16 +152,5 @@ class StreamOptions:
             weights = parsed_weights(self.pipeline.weights) if self.pipeline.weights else ()
             values = pipeline_config(str(self.config), self.sources or (), weights=weights, langs=self.pipeline.langs)
             inputs.pop("user_code", None)
-            stream = Stream(values.sources, policy=values.policy, files=values.files, **inputs)
-        else:
-            stream = Stream.from_config(self.config, **inputs, **self.choice.options)
-        if not quiet:
-            say_warnings(stream)
-        return stream
-
-
-def say_warnings(stream: Stream) -> None:
-    from volt.stream.config.configuration import warnings_of
-
-    for warning in warnings_of(source.source for source in stream.sources):
-        warn(warning)
+            return Stream(values.sources, policy=values.policy, files=values.files, **inputs)
+        return Stream.from_config(self.config, **inputs, **self.choice.options)

@@ -145,7 +145,7 @@ def run(
         stdout = identity(STDOUT)
         out = stack.enter_context(own_stdout())
         options = {"rank": rank, "world": world, "n_workers": workers, "seed": seed, "user_code": not no_user_code}
-        stream = stack.enter_context(source.open(quiet=quiet, **options))
+        stream = stack.enter_context(source.open(**options))
         _check_files([*source.files, *stream.files], states, [summary, sample, stream.policy.quarantine])
         for path in stream.files if stdout is not None else ():
             if identity(path) == stdout:
@@ -305,7 +305,8 @@ class _Run:
             say(self._sentence())
 
     def _sentence(self) -> str:
-        result, n = self.stream.summary(), self.outlet.n_lines
+        result = self.stream.summary()
+        n = self.outlet.n_lines
         message = counted(n, "line") + f", {self._left:,} over all runs" * (self.positions.first > 0)
         if n and result.seconds:
             message += f", in {result.seconds:,.1f} s ({n / result.seconds:,.0f} per second)"

@@ -65,7 +65,7 @@ def vocabulary(
 
     phases = Phases(quiet=quiet)
     prepare_kernels(phases, "stream")
-    with source.open(user_code=trust, rank=0, world=1, n_workers=workers, quiet=quiet) as stream:
+    with source.open(user_code=trust, rank=0, world=1, n_workers=workers) as stream:
         check_places([out], stream.files)
         with phases.phase("count subwords", total=lines, unit="lines") as advance:
             result = count_subwords(stream, n_lines=lines, progress=advance)
@@ -124,7 +124,8 @@ def merge_states(
     else:
         save_state(merged, out)
         say(f"wrote {out}: {counted(len(states), 'state')}, {counted(merged['n'], 'line')}")
-    n_ranks, state = world or 0, State.from_json(merged)
+    n_ranks = world or 0
+    state = State.from_json(merged)
     for n, group in groupby(range(n_ranks), key=lambda rank: rank_state(state, rank, n_ranks).n):
         ranks = list(group)
         who = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]} to {ranks[-1]}"

@@ -138,7 +138,7 @@ def test_plans_count_passes() -> None:
 
 
 @pytest.mark.parametrize(("most", "seconds", "expected"), [(None, 60.0, 3), (4, 60.0, 2), (5, 60.0, 3), (None, 0.0, 1)])
-def test_blocks_are_written_until_enough(most: int | None, seconds: float, expected: int) -> None:
+def test_blocks_are_read_until_enough(most: int | None, seconds: float, expected: int) -> None:
     """All blocks, or up to the first that reaches a number of lines, or the first after the time."""
     stream = SimpleNamespace(n=0)
 
@@ -148,15 +148,14 @@ def test_blocks_are_written_until_enough(most: int | None, seconds: float, expec
             yield data
 
     kept = blocks()
-    with planning._reader() as pipe:
-        planning._write(kept, pipe, stream, most=most, seconds=seconds)  # type: ignore[arg-type]
+    planning._read(kept, stream, most=most, seconds=seconds)  # type: ignore[arg-type]
     assert stream.n == 2 * expected
     assert len(list(kept)) == 3 - expected
 
 
 def test_speed_is_measured_after_what_was_computed_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first block, then as many lines as workers compute ahead, then the time; the last stretch is the speed."""
-    written, clock, n = list[tuple[Any, ...]](), iter([10.0, 12.0, 16.0, 10.0, 12.0, 16.0]), iter([5, 25, 65, 9, 9, 9])
+    seen, clock, n = list[tuple[Any, ...]](), iter([10.0, 12.0, 16.0, 10.0, 12.0, 16.0]), iter([5, 25, 65, 9, 9, 9])
 
     class Rehearsal:
         n = 0
@@ -172,14 +171,14 @@ def test_speed_is_measured_after_what_was_computed_ahead(monkeypatch: pytest.Mon
 
         sources, n_workers = [SimpleNamespace(block_lines=3), SimpleNamespace(block_lines=4)], 2
 
-    def write(blocks: Any, pipe: int, stream: Any, *, most: int | None, seconds: float) -> None:
-        written.append((blocks, most, seconds))
+    def read(blocks: Any, stream: Any, *, most: int | None, seconds: float) -> None:
+        seen.append((blocks, most, seconds))
         stream.n = next(n)
 
-    monkeypatch.setattr(planning, "_write", write)
+    monkeypatch.setattr(planning, "_read", read)
     monkeypatch.setattr(planning.time, "perf_counter", lambda: next(clock))
     assert planning._measure(Rehearsal(), seconds=0.5) == (65 - 25) / 4.0  # type: ignore[arg-type]
-    assert written == [([5], 1, 0.0), ([None], 3 + 4 + 2 * 2 * 4, 0.5), ([None], None, 0.5)]
+    assert seen == [([5], 1, 0.0), ([None], 3 + 4 + 2 * 2 * 4, 0.5), ([None], None, 0.5)]
     assert planning._measure(Rehearsal(), seconds=0.5) is None  # type: ignore[arg-type]
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from configurations import WMT
 
 from volt.errors import ConfigError
-from volt.stream.config.configuration import load_config, parse_config, warnings_of
+from volt.stream.config.configuration import load_config, parse_config
 from volt.stream.mixing.schedule import Schedule
-from volt.stream.reading.open_shard import probable_pairs
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.case import Lower, Title, Upper
 from volt.stream.transforms.choice import Choice, Variant
@@ -103,31 +101,6 @@ errors: {on_fault: quarantine, quarantine: $CORPORA_1/bad}
     for unset in ("cache: $NOWHERE_1", "errors: {on_fault: quarantine, quarantine: $NOWHERE_1/x}"):
         with pytest.raises(ConfigError, match=r"stream.yaml:4: .*the variable NOWHERE_1 is not set; set it"):
             parse_config(WMT + unset)
-
-
-@pytest.mark.parametrize(
-    ("paths", "pairs"),
-    [
-        (["a.no", "a.sl"], [("a.no", "a.sl")]),
-        (["x/train_en.txt.gz", "x/train_de.txt.gz"], [("x/train_en.txt.gz", "x/train_de.txt.gz")]),
-        (["f.deu_Latn", "f.eng_Latn"], [("f.deu_Latn", "f.eng_Latn")]),
-        (["a.en", "b.de"], []),
-        (["en/a.txt", "de/a.txt"], [("en/a.txt", "de/a.txt")]),
-        (["a.gz", "a.xz"], []),
-        (["a.01.gz", "a.02.gz"], []),
-        (["a.dev.tsv", "a.old.tsv"], []),
-    ],
-)
-def test_files_of_a_pair_that_are_mixed_are_warned_of(
-    paths: list[str], pairs: list[tuple[str, str]], tmp_path: Path
-) -> None:
-    """Where names in one list differ in the language alone, a warning says how to write a pair; a pair has none."""
-    assert probable_pairs(paths) == pairs
-    warnings = warnings_of(parse_config(f"sources: {{wmt: {{path: {json.dumps(paths)}}}}}").sources)
-    assert len(warnings) == len(pairs)
-    for warning, pair in zip(warnings, pairs, strict=True):
-        assert f"write pair: {{src: {pair[0]}, tgt: {pair[1]}}}" in warning
-    assert warnings_of(parse_config("sources: {wmt: {pair: {src: a.no, tgt: a.sl}}}").sources) == ()
 
 
 def test_tables_have_columns(tmp_path: Path) -> None:

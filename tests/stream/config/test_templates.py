@@ -94,7 +94,7 @@ HOSTILE = {
     "a method by another name": (
         "{% for range in ['x'.zfill] %}{{ range(1000000000) }}{% endfor %}", "not safely callable",
     ),
-    "a function": ("{{ lipsum() }}", "{{lipsum}} has no value"),
+    "a function": ("{{ lipsum() }}", "is not safely callable"),
     "the template": ("{{ self }}", "name is not allowed in templates"),
     "a large range": (
         "{% for i in range(1000000000) %}{% endfor %}", "Range too big. The sandbox blocks ranges larger than",
@@ -103,9 +103,9 @@ HOSTILE = {
         "{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}",
         "all loops together have more than 10,000 rounds",
     ),
-    "a large power": ("{{ 9 ** 9 ** 9 }}", "** is not allowed in templates"),
-    "a large text": ("{{ 'x' * 1000000000 }}", "* takes numbers, not x"),
-    "a wide text": ("{{ '%1000000000d' % 1 }}", "% is not allowed in templates"),
+    "a large power": ("{{ 9 ** 9 ** 9 }}", "pow is not allowed in templates"),
+    "a large text": ("{{ 'x' * 1000000000 }}", "* takes numbers, not text"),
+    "a wide text": ("{{ '%1000000000d' % 1 }}", "mod is not allowed in templates"),
     "a text that doubles": ("{% set x = 'a' ~ 'a' %}", "assign is not allowed in templates"),
     "a long output": ("{% for i in range(9000) %}{{ x }}{% endfor %}", "expands to more than 1,048,576 characters"),
     "another file": ("{% include '/etc/passwd' %}", "include is not allowed in templates"),
@@ -139,7 +139,7 @@ def test_every_place_has_a_value_and_every_value_a_place() -> None:
         ConfigError, match=r"a: the value 'scr' is not used: the file has no \{\{scr\}\}; did you mean src\?"
     ):
         expanded("x: {{src}}", {"scr": "de"}, path="a")
-    with pytest.raises(ConfigError, match=r"the value 'src' is not used.* remove it"):
+    with pytest.raises(ConfigError, match=r"the value 'src' is not used.* no key is allowed; remove it"):
         expanded("x: 1", {"src": "de"}, path="a")
     assert expanded("{{src|default('de')}}{% if tgt is defined %}x{% endif %}", path="a").text == "de"
     assert expanded("{% raw %}{{src}}{% endraw %}", path="a").text == "{{src}}"

@@ -21,7 +21,7 @@ from volt.errors import CorpusError, StreamError
 from volt.stream import Source
 from volt.stream.reading import index_cache, segments, tables, text_shard
 from volt.stream.reading.distributed_sampler import BlockRange
-from volt.stream.reading.open_shard import bins_of, open_id_shard, open_shard, probable_pairs, remedy_of
+from volt.stream.reading.open_shard import bins_of, open_id_shard, open_shard, remedy_of
 from volt.stream.reading.open_source import open_source, part_slices
 from volt.stream.reading.shard import shifting_lines
 from volt.stream.transforms.column import Column
@@ -92,22 +92,6 @@ def test_limits_of_ids(tmp_path: Path) -> None:
     assert bins_of(["x.idx", "y.bin", "y.idx", "z"]) == ["x.bin", "y.bin", "z"]
     with pytest.raises(StreamError, match=r"has no columns|have no columns; remove `columns`"):
         open_shard("a.bin", split_lines=1, fields={"a": "b"})
-
-
-PATHS = {
-    "a.de.tsv a.en.tsv": [], "a.de.jsonl a.en.jsonl": [], "a.de-en b.de_en": [],
-    "de.txt en.txt fr.txt": [(0, 1), (1, 2)],
-    "a.de-en.de a.de-en.en": [(0, 1)], "a.DE a.EN": [], "a_de a_en": [(0, 1)], "a.xx a.yy": [],
-    "x/de_DE/t x/en_Latn/t": [(0, 1)], "de/a.de en/a.en": [], "a.de b.en": [], "a.de a.de.gz a.en": [(0, 2)],
-    "code.de.x.en code.de.x.fr": [(0, 1)], "fr.de.a fr.en.a": [(0, 1)],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("paths", "expected"), PATHS.items())
-def test_probable_pairs(paths: str, expected: list[tuple[int, int]]) -> None:
-    """Codes of one language at the same place; no tables, no codes of two languages, no unknown codes."""
-    listed = paths.split(" ")
-    assert probable_pairs(listed) == [(listed[one], listed[other]) for one, other in expected]
 
 
 @pytest.mark.parametrize("n", [20, 21, 22])

@@ -15,7 +15,7 @@ from streams import write_lines
 from volt.errors import ConfigError, StreamError
 from volt.stream.reading.distributed_sampler import BlockRange
 from volt.stream.reading.error_policy import ErrorPolicy
-from volt.stream.reading.open_shard import PairShard, open_pair, probable_pairs
+from volt.stream.reading.open_shard import PairShard, open_pair
 from volt.stream.reading.open_source import open_source
 from volt.stream.reading.shard import shifting_lines
 from volt.stream.reading.source_definition import Source
@@ -83,19 +83,6 @@ def test_one_file_is_not_a_pair(tmp_path: Path) -> None:
     """A pair needs two files."""
     with pytest.raises(ConfigError, match="pair: 1 file; name two or more"):
         open_pair({"src": write_lines(tmp_path / "a", ["x"])}, split_lines=2)
-
-
-@given(st.permutations(["a.en", "a.de.gz", "b-fr.txt", "b-sl.txt.xz", "en/c", "deu_Latn/c", "d.txt", "d.log", "e.de"]))
-def test_probable_pairs_are_found_in_any_order(paths: list[str]) -> None:
-    """Two paths that differ in a language code alone, the earlier first; names that differ otherwise are no pair."""
-    expected = {
-        frozenset(("a.en", "a.de.gz")),
-        frozenset(("b-fr.txt", "b-sl.txt.xz")),
-        frozenset(("en/c", "deu_Latn/c")),
-    }
-    found = probable_pairs(paths)
-    assert set(map(frozenset, found)) == expected
-    assert all(paths.index(one) < paths.index(other) for one, other in found)
 
 
 def test_a_stream_leaves_out_lines_that_would_shift(tmp_path: Path) -> None:

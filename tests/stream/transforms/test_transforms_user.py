@@ -297,13 +297,21 @@ def test_printing_is_put_right_whichever_thread_ends_first(capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("function", "options", "reason"),
     [
-        ("shout", {"marc": "!"}, r"'shout' has no parameter 'marc'; did you mean mark\?"),
-        ("swap", {"zzz": 1}, "'swap' has no parameter 'zzz'; it has none for options"),
-        ("needs", {"mark": 1}, "'needs' needs a value for 'end'; give it in options"),
-        ("swap", {"fields": 1}, "'swap' gets 'fields' from the stream"),
-        ("coin", {"rng": 1}, "'coin' gets 'rng' from the stream"),
-        ("nothing", {}, "'nothing' has no parameters"),
-        ("places", {"mark": "?"}, "'places' has no parameter 'mark'"),
+        (
+            "shout",
+            {"marc": "!"},
+            "'shout' cannot be called with these options: got an unexpected keyword argument 'marc'; change them",
+        ),
+        ("swap", {"zzz": 1}, "'swap' cannot be called with these options: got an unexpected keyword argument 'zzz'"),
+        ("needs", {"mark": 1}, "'needs' cannot be called with these options: missing a required argument: 'end'"),
+        ("swap", {"fields": 1}, "'swap' cannot be called with these options: multiple values for argument 'fields'"),
+        (
+            "coin",
+            {"rng": 1},
+            "'coin' cannot be called with these options: .*multiple values for keyword argument 'rng'",
+        ),
+        ("nothing", {}, "'nothing' has no first parameter for the value to change"),
+        ("places", {"mark": "?"}, "'places' cannot be called with these options: .*'mark'"),
     ],
 )
 def test_options_are_checked_before_a_line_is_read(

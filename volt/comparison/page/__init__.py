@@ -10,4 +10,4 @@ if TYPE_CHECKING:
     from volt.comparison.page.page import write_page as write_page
     from volt.comparison.page.page import write_plots as write_plots
 
-__getattr__, __dir__, __all__ = lazy(__name__, {"page": ("write_page", "write_plots")})
+__getattr__, __dir__, __all__ = lazy(__name__)

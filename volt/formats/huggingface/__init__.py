@@ -18,11 +18,4 @@ if TYPE_CHECKING:
 
 STORES_WHITE_SPACE = True  # in user tokens
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "reference_tokenizer": ("original", "peer"),
-        "reading": ("files_read", "read", "recognises"),
-        "writing": ("files_written", "write", "write_with_template"),
-    },
-)
+__getattr__, __dir__, __all__ = lazy(__name__)

@@ -19,11 +19,4 @@ if TYPE_CHECKING:
 
 STORES_WHITE_SPACE = True  # in user tokens
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "library": ("GPT2_PATTERN", "original", "peer", "peer_of"),
-        "reading": ("read", "read_with_pattern", "recognises"),
-        "writing": ("CLOSING_ORDER", "write"),
-    },
-)
+__getattr__, __dir__, __all__ = lazy(__name__)

@@ -50,7 +50,8 @@ class Memory:
 
 @contextmanager
 def watched() -> Iterator[Memory]:
-    memory, over = Memory(), threading.Event()
+    memory = Memory()
+    over = threading.Event()
 
     def watch() -> None:
         while not over.wait(_INTERVAL):
@@ -66,7 +67,6 @@ def watched() -> Iterator[Memory]:
         memory.measure()
 
 
-_READ_SIZE = 1 << 16
 _FEW = 1 << 6  # lines
 _GROWTH = 1.1  # peaks rise a little for a while, as free memory is fragmented
 
@@ -139,8 +139,10 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
     4.0
     """
     arguments.instance(stream, Stream, "stream")
-    at, seconds = arguments.whole(at, "at", low=0), arguments.number(seconds, "seconds")
-    owed, epoch = shares_of([source.source.weight for source in stream.sources]).owed, stream.epoch_lines
+    at = arguments.whole(at, "at", low=0)
+    seconds = arguments.number(seconds, "seconds")
+    owed = shares_of([source.source.weight for source in stream.sources]).owed
+    epoch = stream.epoch_lines
     inputs = [(units / UNIT, more / UNIT / max(1, at)) for units, more in zip(owed(at), owed(max(1, at)), strict=True)]
     for source in stream.sources:  # code and models are loaded before memory is measured
         compute_block(copy(source), Address(BlockRange(0, 0, min(_FEW, source.n_lines)), 0), stream.policy)
@@ -189,50 +191,31 @@ def _source_plan(source: OpenSource, block: _Block, *, lines: float, share: floa
 
 
 def _memory_bound(stream: Stream, first: Sequence[_Block]) -> int:
-    sizes, n_workers = [block.size for block in first], stream.n_workers
+    sizes = [block.size for block in first]
+    n_workers = stream.n_workers
     ready = sum(sizes) + n_workers * max(sizes) if n_workers else 0
     return sum(sizes) + ready + max(1, n_workers) * max(block.work for block in first)
 
 
 def _measure(stream: Stream, *, seconds: float) -> float | None:
-    """Measure how many lines per second a pipe's reader receives after the first blocks; None if it receives none."""
+    """Measure how many lines per second the stream delivers after its first blocks; None if it delivers none."""
     longest = max(source.block_lines for source in stream.sources)
     ahead = sum(source.block_lines for source in stream.sources) + 2 * stream.n_workers * longest
-    with _reader() as pipe, stream.rehearsal() as rehearsal:  # workers may hold the pipe open, so they end first
-        place, marks = rehearsal.place(), list[tuple[int, float]]()
-        first, rest = rehearsal.blocks(limit=place[1].part.n_lines if place else 1), rehearsal.blocks()
+    with stream.rehearsal() as rehearsal:
+        place = rehearsal.place()
+        marks = list[tuple[int, float]]()
+        first = rehearsal.blocks(limit=place[1].part.n_lines if place else 1)
+        rest = rehearsal.blocks()
         for blocks, most, limit in ((first, 1, 0.0), (rest, ahead, seconds), (rest, None, seconds)):
-            _write(blocks, pipe, rehearsal, most=most, seconds=limit)
+            _read(blocks, rehearsal, most=most, seconds=limit)
             marks.append((rehearsal.n, time.perf_counter()))
     rates = [(n - before) / (end - start) for (before, start), (n, end) in pairwise(marks) if n > before]
     return rates[-1] if rates else None
 
 
-def _write(blocks: Iterator[bytes], pipe: int, stream: Stream, *, most: int | None, seconds: float) -> None:
+def _read(blocks: Iterator[bytes], stream: Stream, *, most: int | None, seconds: float) -> None:
     late = time.perf_counter() + seconds
-    while (data := next(blocks, None)) is not None:
-        left = memoryview(data)
-        while left:
-            written = os.write(pipe, left[:_READ_SIZE])
-            bytes(left[:written]).count(b"\n")  # as `volt stream run` counts lines that it has written
-            left = left[written:]
+    for data in blocks:
+        data.count(b"\n")  # as `volt stream run` counts lines that it has written
         if (most is not None and stream.n >= most) or time.perf_counter() >= late:
             return
-
-
-@contextmanager
-def _reader() -> Iterator[int]:
-    read_end, write_end = os.pipe()
-
-    def read() -> None:
-        while data := os.read(read_end, _READ_SIZE):
-            data.count(b"\n")
-
-    reader = threading.Thread(target=read, daemon=True)
-    reader.start()
-    try:
-        yield write_end
-    finally:
-        os.close(write_end)
-        reader.join()
-        os.close(read_end)

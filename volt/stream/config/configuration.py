@@ -12,7 +12,7 @@ are relative to the file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
@@ -29,7 +29,6 @@ from volt.stream.config.template_rendering import parse_template, read
 from volt.stream.config.yaml_document import Document
 from volt.stream.mixing.mixture import Mixture, Sampling
 from volt.stream.reading.error_policy import ErrorPolicy, check_quarantine
-from volt.stream.reading.open_shard import probable_pairs
 from volt.stream.reading.source_definition import Source
 from volt.stream.tasks.task import Split, Task
 from volt.stream.transforms.transform import LoadedFiles
@@ -72,17 +71,6 @@ class Configuration:
         """The arguments of a `Stream`, by name."""
         others = ("tasks", "shards", "named", "batches")
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in others}
-
-
-def warnings_of(sources: Iterable[Source]) -> tuple[str, ...]:
-    """Return a warning for every two files of one source that are probably translations of each other."""
-    return tuple(
-        f"source {source.name!r}: {first} and {second} differ only in their language, and their lines are mixed; "
-        f"to read them side by side, write pair: {{src: {first}, tgt: {second}}}"
-        for source in sources
-        if not source.names
-        for first, second in probable_pairs(files_at(source.paths))
-    )
 
 
 def files_at(paths: Sequence[str]) -> Sequence[str]:
@@ -142,7 +130,8 @@ def _configuration(
     arguments.choice(split, "split", get_args(Split))
     if names is not None:
         names = arguments.texts(names, "tasks", one=_NAMES, remedy=_NAMES)
-    notes, files = Notes(document), LoadedFiles()
+    notes = Notes(document)
+    files = LoadedFiles()
     maker = Sources(notes, files, check_files=check_files, user_code=user_code)
     options = cast("StreamOptions | None", notes.checked(StreamOptions, document.value, ()))
     _check_that_lines_come(document.value, notes)
@@ -157,7 +146,8 @@ def _configuration(
     pairs = Tasks(maker, options, shards if use_shards else None).with_sources()
     sources = selected(pairs, [*filter(None, others)], notes, split=split, names=names)
     batches = None if options.batches is None else batches_of(options.batches, maker, sources)
-    policy, mix = _policy(options, maker), sampling_of(options, notes)
+    policy = _policy(options, maker)
+    mix = sampling_of(options, notes)
     if not notes.problems:
         _check_together(sources, policy, maker)
     if notes.problems or policy is None:
@@ -201,7 +191,8 @@ def _check_transforms(value: object, maker: Sources) -> None:
 
 
 def _policy(options: StreamOptions, maker: Sources) -> ErrorPolicy | None:
-    values, place = options.errors.model_dump(), ("errors", "quarantine")
+    values = options.errors.model_dump()
+    place = ("errors", "quarantine")
     if values["quarantine"] is not None:
         values["quarantine"] = maker.notes.file(values["quarantine"], place)
     policy = cast("ErrorPolicy | None", maker.notes.build(ErrorPolicy, ("errors",), **values))

@@ -35,7 +35,6 @@ _NODES = (
     "Operand", "And", "Or", "Not", "Add", "Sub", "Mul", "Neg", "Pos", "Concat", "List", "Tuple", "Getitem", "Getattr",
     "Call",
 )  # fmt: skip
-_SPELLINGS = {"Pow": "**", "Mod": "%", "Div": "/", "FloorDiv": "//"}
 _HINT = "write {% raw %}…{% endraw %} around braces that are plain text"
 
 
@@ -84,7 +83,7 @@ def expanded(text: str, values: Mapping[str, object] | None = None, *, path: str
         return Expanded(text)
     if len(text) > MOST_CHARS or "\x00" in text:
         raise ConfigError(f"{path}:1: the template is binary, or longer than {MOST_CHARS:,} characters; shorten it")
-    from jinja2 import TemplateError, meta
+    from jinja2 import TemplateError, TemplateSyntaxError, UndefinedError, meta
 
     environment = _environment()
     try:
@@ -94,8 +93,16 @@ def expanded(text: str, values: Mapping[str, object] | None = None, *, path: str
         _bound_loops(tree)
         _mark_lines(tree)
         return _unmarked(_joined(environment.from_string(tree).generate(inputs), path))
+    except UndefinedError as error:
+        key = re.match(r"'(\w+)' is undefined", str(error))
+        message = f"{{{{{key[1]}}}}} has no value; set {key[1]}" if key else f"{error}; fix the template"
+        raise ConfigError(f"{path}:{_line_of(error)}: {message}, or {_HINT}") from None
     except TemplateError as error:
-        raise _explained(error, path, _opening(environment, text, getattr(error, "lineno", 0))) from None
+        line = _line_of(error)
+        if isinstance(error, TemplateSyntaxError):
+            line = _opening(environment, text, error.lineno)
+        reason = str(error.message).rstrip(".")
+        raise ConfigError(f"{path}:{line}: not a valid template: {reason}; fix it, or {_HINT}") from None
     except (ValueError, TypeError, ArithmeticError, LookupError) as error:  # of filters and operators
         raise ConfigError(f"{path}:{_line_of(error)}: {error}; fix the template") from None
     except (SyntaxError, RecursionError, MemoryError):  # Python's errors for nesting that is too deep
@@ -116,7 +123,7 @@ def _checked(values: Mapping[str, object]) -> dict[str, object]:
 
 def _refuse_unused(inputs: Mapping[str, object], wanted: Set[str], path: str) -> None:
     for key in inputs.keys() - wanted:
-        remedy = near(key, sorted(wanted)) if wanted else "remove it"
+        remedy = near(key, sorted(wanted))
         raise ConfigError(f"{path}: the value {key!r} is not used: the file has no {{{{{key}}}}}; {remedy}")
 
 
@@ -129,12 +136,11 @@ def _environment() -> Environment:
         intercepted_binops = frozenset("*")
 
         def is_safe_callable(self, obj: Any) -> bool:
-            return obj is self.globals["range"] or isinstance(obj, StrictUndefined)  # the latter raises a better error
+            return obj is self.globals["range"]
 
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-            for value in (left, right):
-                if not isinstance(value, int | float):
-                    raise TypeError(f"{operator} takes numbers, not {shown(value)}; write {{{{n|int * 2}}}}")
+            if not (isinstance(left, int | float) and isinstance(right, int | float)):
+                raise TypeError("* takes numbers, not text; write {{n|int * 2}}")
             return left * right
 
     environment = Sandbox(undefined=StrictUndefined, keep_trailing_newline=True)
@@ -148,8 +154,8 @@ def _rounds() -> Callable[[Iterable[object]], Iterator[object]]:
     numbers = count(1)
 
     def rounds(items: Iterable[object]) -> Iterator[object]:
-        for item, number in zip(items, numbers, strict=False):
-            if number > MOST_ROUNDS:
+        for item in items:
+            if next(numbers) > MOST_ROUNDS:
                 raise ValueError(f"all loops together have more than {MOST_ROUNDS:,} rounds")
             yield item
 
@@ -169,8 +175,8 @@ def _refuse_syntax(tree: nodes.Template, path: str) -> None:
     for node in tree.find_all(nodes.Node):
         kind = type(node).__name__
         if kind not in _NODES or getattr(node, "name", None) == "self":
-            message = f"{_SPELLINGS.get(kind, kind.lower())} is not allowed in templates"
-            raise ConfigError(f"{path}:{node.lineno}: {message}; use placeholders, if and for; or {_HINT}")
+            what = f"{kind.lower()} is not allowed in templates; use placeholders, if and for; or {_HINT}"
+            raise ConfigError(f"{path}:{node.lineno}: {what}")
 
 
 def _opening(environment: Environment, text: str, line: int) -> int:
@@ -185,18 +191,6 @@ def _opening(environment: Environment, text: str, line: int) -> int:
     return result
 
 
-def _explained(error: Any, path: str, opening: int) -> ConfigError:
-    from jinja2 import TemplateSyntaxError, UndefinedError
-
-    if isinstance(error, UndefinedError):
-        key = re.match(r"'(\w+)' is undefined", str(error))
-        message = f"{{{{{key[1]}}}}} has no value; set {key[1]}" if key else f"{error}; fix the template"
-        return ConfigError(f"{path}:{_line_of(error)}: {message}, or {_HINT}")
-    line = opening if isinstance(error, TemplateSyntaxError) else _line_of(error)
-    reason = str(error.message or error).rstrip(".")
-    return ConfigError(f"{path}:{line}: not a valid template: {reason}; fix it, or {_HINT}")
-
-
 def _line_of(error: BaseException) -> int:
     lines = [line for frame, line in walk_tb(error.__traceback__) if frame.f_code.co_filename == "<template>"]
     return lines[-1] if lines else 1
@@ -208,17 +202,21 @@ def _mark_lines(tree: nodes.Template) -> None:
     for output in tree.find_all(nodes.Output):
         marked = list[nodes.Expr]()
         for node in output.nodes:
-            is_text = isinstance(node, nodes.TemplateData)
-            pieces = node.data.split("\n") if isinstance(node, nodes.TemplateData) else [""]
-            marks = (f"\x00{node.lineno + number}\x00{piece}" for number, piece in enumerate(pieces))
-            marked += [nodes.TemplateData("\n".join(marks), lineno=node.lineno), *([] if is_text else [node])]
+            if isinstance(node, nodes.TemplateData):
+                pieces = enumerate(node.data.split("\n"), node.lineno)
+                node.data = "\n".join(f"\x00{line}\x00{piece}" for line, piece in pieces)
+            else:
+                marked.append(nodes.TemplateData(f"\x00{node.lineno}\x00"))
+            marked.append(node)
         output.nodes = marked
 
 
 def _joined(pieces: Iterable[str], path: str) -> str:
-    result, n_chars = list[str](), 0
+    result = list[str]()
+    n_chars = 0
     for piece in pieces:
-        if (n_chars := n_chars + len(piece)) > 2 * MOST_CHARS:  # half of it for marks
+        n_chars += len(piece)
+        if n_chars > 2 * MOST_CHARS:  # half of it for marks
             raise ConfigError(f"{path}:1: expands to more than {MOST_CHARS:,} characters; loop less, or split the file")
         result.append(piece)
     return "".join(result)
@@ -226,10 +224,12 @@ def _joined(pieces: Iterable[str], path: str) -> str:
 
 def _unmarked(marked: str) -> Expanded:
     """Remove the line marks; number each output line as the template line of its first visible text."""
-    lines, line = list[int](), 1
+    lines = list[int]()
+    line = 1
     for piece in marked.split("\n"):
         before, *rest = _MARK.split(piece)  # text, and then numbers and texts in turn
-        numbers, texts = [line, *map(int, rest[::2])], [before, *rest[1::2]]
+        numbers = [line, *map(int, rest[::2])]
+        texts = [before, *rest[1::2]]
         first = next((number for number, text in zip(numbers, texts, strict=True) if text.strip()), numbers[-1])
         lines.append(first)
         line = numbers[-1]

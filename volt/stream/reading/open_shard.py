@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,8 @@ def open_pair(pair: Mapping[str, str], **options: Any) -> PairShard:
                 f"{shown_path(one.paths[0])} has {counted(one.n_lines, 'line')}" for one in (sides[0], side)
             )
             raise StreamError(f"{first}, {other}; files of a pair must have the same number of lines; align them")
-    names, facts = tuple(pair), [side.facts for side in sides]
+    names = tuple(pair)
+    facts = [side.facts for side in sides]
     merged = Facts(
         n_bytes=sum(one.n_bytes for one in facts),
         longest=max(one.longest for one in facts),
@@ -181,49 +182,6 @@ class _Scan:
             line = first + int(np.searchsorted(offsets, place, side="right"))
             problem = f"id {int(ids[place]):,} does not fit in 32 bits; name data with ids of a vocabulary"
             raise CorpusError(f"{shown_path(self.path)}:{line}: {problem}")
-
-
-# ISO 639-1 codes, and three-letter codes that are common in the names of corpora
-_LISTED = """
-aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz ee el en eo
-es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie ig ii ik io is it iu ja jv ka kg
-ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn
-no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv sw ta
-te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu ara ben bul cat ces cze dan deu
-dut ell eng est eus fas fin fra fre ger gle glg gre guj hau heb hin hrv hun hye ibo ice ind isl ita jpn kat kaz khm
-kor lav lit mal mar mkd mlt msa mya nep nld nno nob nor pan pol por ron rum rus slk slo slv som spa sqi srp swa swe
-tam tel tha tur ukr urd uzb vie wol xho yor zho zul
-"""
-_CODES = frozenset(_LISTED.split())
-_CODE = re.compile(r"(?<![A-Za-z0-9])([a-z]{2,3})(?:[-_](?:[A-Z]{2}|[A-Z][a-z]{3}))?(?![A-Za-z0-9])")
-_PACKED = re.compile(r"\.(gz|bz2|xz|zst)$")
-_WHOLE = (".tsv", ".jsonl", ".ndjson", ".parquet")  # files whose lines have both sides
-
-
-def probable_pairs(paths: Sequence[str]) -> list[tuple[str, str]]:
-    """Return pairs of paths that differ only in a language code. Three such paths a, b, c give (a, b) and (b, c).
-
-    Tables are ignored, because their lines have all fields. A language pair (`de-en`) does not count as a code.
-
-    >>> probable_pairs(["train.en.gz", "train.de", "x.de-en.de", "x.de-en.en", "zh-CN/t.txt", "pt_BR/t.txt"])
-    [('train.en.gz', 'train.de'), ('x.de-en.de', 'x.de-en.en'), ('zh-CN/t.txt', 'pt_BR/t.txt')]
-    """
-    groups = dict[str, dict[str, str]]()
-    for path in paths:
-        for shape, code in _shapes(path):
-            groups.setdefault(shape, {}).setdefault(code, path)
-    return list(dict.fromkeys(pair for group in groups.values() for pair in pairwise(group.values())))
-
-
-def _shapes(path: str) -> Iterator[tuple[str, str]]:
-    """Yield (path without the code, code) for each language code in a path."""
-    name = _PACKED.sub("", path)
-    codes = [result for result in _CODE.finditer(name) if result[1] in _CODES]
-    for place, result in enumerate(codes):
-        neighbours = (*codes[max(0, place - 1) : place], *codes[place + 1 : place + 2])
-        gaps = {name[min(result.end(), one.end()) : max(result.start(), one.start())] for one in neighbours}
-        if not name.endswith(_WHOLE) and not gaps & {"-", "_"}:  # else the code is half of a language pair
-            yield f"{name[: result.start()]}\0{name[result.end() :]}", result[0]
 
 
 _SHARDED = re.compile(r"\d{5,}\.(src|tgt|mono)(\.zst|\.gz)?")

@@ -13,8 +13,6 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from itertools import accumulate
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +20,7 @@ import numpy as np
 
 from volt import arguments
 from volt.arguments import MAX_LINE
+from volt.display import counted
 from volt.errors import ConfigError, CorpusError, StreamError, quoted, shown, shown_path
 from volt.files.remote_files import local_copy
 from volt.files.small_files import read_start
@@ -58,7 +57,8 @@ def column_of(table: pyarrow.Table, path: str) -> pyarrow.Array:
             stored = [field.name for field in result.type] if pa.types.is_struct(result.type) else []
             remedy = f"; there are {listed(stored)}" if stored else ""
             raise StreamError(f"no column {quoted(path)}: {quoted(name)} contains no {quoted(part)}{remedy}")
-        name, result = part, pc.struct_field(result, part)
+        name = part
+        result = pc.struct_field(result, part)
     column = result.combine_chunks().cast(_kind_of(result.type, path))
     column = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
     column.validate(full=True)
@@ -141,7 +141,9 @@ def json_rows(path: str, keys: Sequence[str], *, n: int | None, max_line: int | 
     """Yield the rows of a file, n at a time. Raises StreamError for invalid lines and missing keys."""
     import pyarrow as pa
 
-    first_line, first_row, are_ids = 1, b"", dict[str, bool | None]()
+    first_line = 1
+    first_row = b""
+    are_ids = dict[str, bool | None]()
     for piece in cut_lines(path, n or _MOST_LINES, max_line=max_line):
         data = piece.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else piece
         n_lines = data.count(b"\n") + (not data.endswith(b"\n"))
@@ -150,10 +152,10 @@ def json_rows(path: str, keys: Sequence[str], *, n: int | None, max_line: int | 
         try:
             yield pa.RecordBatch.from_arrays(_columns(data, n_lines, keys, are_ids), names=list(keys))
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-            lines = list(enumerate(split_lines(data)))
-            problems = ((number, find(line, keys, are_ids)) for find in (_problem, _refusal) for number, line in lines)
-            number, problem = next(filter(itemgetter(1), problems), (0, f"not JSON lines ({error})"))
-            raise StreamError(f"{shown_path(path)}:{first_line + number}: {problem}") from error
+            for number, line in enumerate(split_lines(data), first_line):
+                if problem := _problem(line, keys, are_ids):
+                    raise StreamError(f"{shown_path(path)}:{number}: {problem}") from error
+            raise StreamError(f"{shown_path(path)}:{first_line}: not JSON lines ({error}); fix them") from error
         except StreamError as error:
             raise StreamError(f"{shown_path(path)}: {error}") from error
         first_line += n_lines
@@ -174,7 +176,7 @@ def _columns(data: bytes, n_lines: int, keys: Sequence[str], are_ids: Mapping[st
         parse_options=reader.ParseOptions(explicit_schema=_schema(kinds), unexpected_field_behavior="ignore"),
     )
     if len(table) != n_lines or not _are_braced(data):
-        raise pa.ArrowInvalid(f"{len(table)} objects on {n_lines} lines")
+        raise pa.ArrowInvalid(f"{counted(len(table), 'object')} on {counted(n_lines, 'line')}")
     return [column_of(table, key) for key in keys]
 
 
@@ -190,7 +192,8 @@ def _schema(kinds: Mapping[str, pyarrow.DataType]) -> pyarrow.Schema:
 
 def _are_braced(data: bytes) -> bool:
     lines = lines_of(data, is_first=False)
-    first, last = lines.starts, lines.starts + lines.sizes - 1
+    first = lines.starts
+    last = lines.starts + lines.sizes - 1
     if lines.sizes.all() and (lines.data[first] == _OPEN).all() and (lines.data[last] == _CLOSE).all():
         return True
     bare = [line.strip() for line in split_lines(data)]
@@ -219,7 +222,7 @@ def _value(row: object, key: str, *, missing: object = None) -> Any:
     return row
 
 
-def _refusal(line: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None]) -> str:
+def _problem(line: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None]) -> str:
     import pyarrow as pa
 
     try:
@@ -227,40 +230,6 @@ def _refusal(line: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
         return f"not a JSON line ({str(error).removesuffix(' in row 0')}); fix it"
     return ""
-
-
-def _problem(line: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None]) -> str:
-    try:
-        row = json.loads(line)
-    except UnicodeDecodeError:
-        return "not UTF-8; convert the file"
-    except (ValueError, RecursionError) as error:
-        return f"not JSON ({error}); fix the line"
-    if not isinstance(row, dict):
-        return 'not a JSON object, such as {"src": "ein Haus"}; fix the line'
-    for key in keys:
-        if (barred := _barred(row, key)) is not None:
-            return f"{quoted(barred)} is not an object, so {quoted(key)} does not exist; fix the line"
-        value = _value(row, key)
-        if value is not None and not (_is_ids(value) if are_ids.get(key) else _is_text(value)):
-            wanted = "a list of whole numbers like its first value" if are_ids.get(key) else "text"
-            remedy = "name keys of texts, or of lists of whole numbers"
-            return f"{quoted(key)} is {quoted(json.dumps(value))}, which is not {wanted}; {remedy}"
-    return ""
-
-
-def _barred(row: Mapping[str, Any], key: str) -> str | None:
-    """Return the shortest prefix of a dotted key that leads to a value other than an object or null, if any."""
-    prefixes = accumulate(key.split(".")[:-1], "{}.{}".format)
-    return next((one for one in prefixes if not isinstance(_value(row, one), dict | None)), None)
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
-
-
-def _is_ids(value: object) -> bool:
-    return isinstance(value, list) and all(type(item) is int and -(1 << 31) <= item < 1 << 31 for item in value)
 
 
 _FIELDS = "give names and columns, such as {src: translation.de, tgt: translation.en}"

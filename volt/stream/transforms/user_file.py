@@ -18,7 +18,7 @@ from pathlib import Path
 from threading import Lock, get_ident
 from traceback import StackSummary, TracebackException, extract_tb
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 from volt.errors import ConfigError
 from volt.files.small_files import read_bytes
@@ -26,7 +26,6 @@ from volt.files.small_files import read_bytes
 Function = Callable[..., Any]
 RNG = "rng"  # the parameter that receives a generator
 _BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.VAR_POSITIONAL)
-_BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 _VOLT = f"{Path(__file__).parents[2]}{os.sep}"  # the folder of volt's files
 _MODULE = "volt_user_"  # prefix of the module names of users' files
 
@@ -39,7 +38,8 @@ class UserFile:
 
     @classmethod
     def run(cls, path: Path) -> UserFile:
-        source, module = read_bytes(path, kind=ConfigError), ModuleType(f"{_MODULE}{path.stem}")
+        source = read_bytes(path, kind=ConfigError)
+        module = ModuleType(f"{_MODULE}{path.stem}")
         module.__file__ = str(path)
         try:
             with printing_to_stderr():
@@ -65,44 +65,32 @@ class UserFile:
         if any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in candidates):
             place = place_of(first_line(result, self.path), self.path)
             raise ConfigError(f"{place}: function {name!r} is asynchronous, but never awaited; write def, not async")
-        if fault := _misfit(_parameters(result), options):
+        if fault := _misfit(result, options):
             raise ConfigError(f"{self.path}: function {name!r} {fault}")
         function: Function = result
         return function
 
     @staticmethod
     def wants_rng(function: Function) -> bool:
-        return RNG in (_parameters(function) or ())
+        try:
+            return RNG in inspect.signature(function).parameters
+        except (ValueError, TypeError):
+            return False
 
 
-def _parameters(function: Function) -> Mapping[str, Parameter] | None:
+def _misfit(function: Function, options: Mapping[str, Any]) -> str:
     try:
-        return inspect.signature(function).parameters
+        parameters = inspect.signature(function).parameters
     except (ValueError, TypeError):  # some C functions do not describe their parameters
-        return None
-
-
-def _misfit(parameters: Mapping[str, Parameter] | None, options: Mapping[str, Any]) -> str:
-    if parameters is None:
         return ""
     first = next((name for name, parameter in parameters.items() if parameter.kind in _BY_PLACE), None)
-    if first is None:
-        return "has no parameters; add a first parameter, for the value to change"
-    if first == RNG:
-        return f"has {RNG!r} as its first parameter, which must be the value to change; put another before it"
-    inputs = [name for name, parameter in parameters.items() if parameter.kind in _BY_NAME and name not in (first, RNG)]
-    takes_any = any(parameter.kind == Parameter.VAR_KEYWORD for parameter in parameters.values())
-    for option in options:
-        if option in (first, RNG):
-            return f"gets {option!r} from the stream; remove it from options"
-        if option not in inputs and not takes_any:
-            near = get_close_matches(option, inputs, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(inputs) or 'none'} for options"
-            return f"has no parameter {option!r}; {hint}"
-    for name, parameter in parameters.items():
-        is_open = parameter.default is Parameter.empty and parameter.kind in (*_BY_NAME, Parameter.POSITIONAL_ONLY)
-        if is_open and name not in (first, RNG, *options):
-            return f"needs a value for {name!r}; give it in options"
+    if first is None or first == RNG:
+        return "has no first parameter for the value to change; add one"
+    drawn = {RNG: None} if RNG in parameters else {}
+    try:
+        inspect.signature(function).bind("", **drawn, **options)
+    except TypeError as error:
+        return f"cannot be called with these options: {error}; change them"
     return ""
 
 
@@ -141,17 +129,17 @@ def fault_of(error: BaseException, function: Function, file: Path, *, name: str,
 
 
 class _UserCode:
-    """Change this process while its threads run user code: output goes to stderr, and exits become errors.
+    """Send the output of this process to stderr while its threads run user code.
 
     has_process: whether to redirect descriptor 1, too, which programs started by the code inherit.
     """
 
     def __init__(self) -> None:
         self.has_process = False
-        self.threads, self.lock = list[int](), Lock()
+        self.threads = list[int]()
+        self.lock = Lock()
         self.stdout: Any = None
-        self.exit: Callable[[int], NoReturn] = os._exit
-        self.pid, self.descriptor = 0, -1
+        self.descriptor = -1
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of stdout, or, in threads that run user code, of stderr."""
@@ -161,20 +149,16 @@ class _UserCode:
         with self.lock:
             if sys.stdout is not self:
                 self.stdout, sys.stdout = sys.stdout, self
-            if not self.threads:
-                self.exit, self.pid = os._exit, os.getpid()
-                os._exit = self._exit
-                if self.has_process:
-                    _flush()
-                    self.descriptor = os.dup(1)
-                    os.dup2(2, 1)
+            if not self.threads and self.has_process:
+                _flush()
+                self.descriptor = os.dup(1)
+                os.dup2(2, 1)
             self.threads.append(get_ident())
 
     def __exit__(self, *_: object) -> None:
         with self.lock:
             self.threads.remove(get_ident())
             if not self.threads:
-                os._exit = self.exit  # type: ignore[assignment]
                 if self.descriptor >= 0:
                     _flush()
                     os.dup2(self.descriptor, 1)
@@ -182,13 +166,6 @@ class _UserCode:
                     self.descriptor = -1
                 if sys.stdout is self:
                     sys.stdout = self.stdout
-
-    def _exit(self, status: int) -> NoReturn:
-        """Act as os._exit, but raise an error in user code, except in a forked process."""
-        caller = str(sys._getframe(1).f_globals.get("__name__"))
-        if caller.startswith(_MODULE) and os.getpid() == self.pid:
-            raise SystemExit(f"os._exit({status})")
-        self.exit(status)
 
 
 def _flush() -> None:

@@ -21,10 +21,4 @@ if TYPE_CHECKING:
     from volt.text.patterns.splitter import Split as Split
     from volt.text.patterns.splitter import Splitter as Splitter
 
-__getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "published": ("NAMED", "named_splitter"),
-        "splitter": ("Split", "Splitter"),
-    },
-)
+__getattr__, __dir__, __all__ = lazy(__name__)
