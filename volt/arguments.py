@@ -47,10 +47,9 @@ def refusal(value: object, name: str, remedy: str) -> ArgumentError:
     return ArgumentError(f"{name} is {_shown(value)}; {remedy}")
 
 
-def instance(value: Any, kind: type[T], name: str, *, call: str = "", remedy: str = "") -> T:
+def instance(value: Any, kind: type[T], name: str, *, remedy: str = "") -> T:
     """Return the value if its type is `kind`; otherwise raise an error that says how to get a value of this type.
 
-    call: not used
     remedy: the advice, instead of the usual one for the type
 
     >>> class Candidates: pass

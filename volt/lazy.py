@@ -11,18 +11,15 @@ from __future__ import annotations
 
 import dis
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 
-def lazy(
-    package: str, homes: Mapping[str, tuple[str, ...]] | None = None
-) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+def lazy(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` for a package that imports names lazily.
 
-    homes: not used
     `__dir__` lists the public names, but no modules.
     """
     module_of = _imported(package)

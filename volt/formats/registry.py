@@ -171,8 +171,7 @@ def write_vocabulary(
     """
     from volt.vocabulary import Vocabulary
 
-    call = f"volt.write_vocabulary({{}}, path, to={to!r})"
-    vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary", call=call)
+    vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary")
     module, place = format_module(to, "to"), Path(arguments.path(path))
     if (spaced := vocabulary.special.spaced) and not getattr(module, "STORES_WHITE_SPACE", False):
         what = f"{shown_path(place)}: {to} cannot store the user token {spaced[0]!r}, which contains white space"

@@ -154,8 +154,7 @@ def measure_parity(sources: Named, candidates: Candidates, *, size: int, unit: U
     <Parity: 2 sources, 14 tokens, worst ÷ best 2.273 → 1.131 pieces per character, +54.5% pieces>
     """
     named, _ = _several(sources, 1.0)
-    call = "volt.measure_parity(sources, {}, size=size)"
-    candidates = arguments.instance(candidates, Candidates, "candidates", call=call)
+    candidates = arguments.instance(candidates, Candidates, "candidates")
     n_merges, marker, units = candidates.merges_at(size), candidates.marker, n_units(named, unit)
     plain = learn_bpe(candidates.counts, n_merges, marker=marker, min_pair_count=1).merges
     rows = []

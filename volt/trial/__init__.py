@@ -15,4 +15,4 @@ if TYPE_CHECKING:
     from volt.trial.report import TrialResult as TrialResult
     from volt.trial.running import run as run
 
-__getattr__, __dir__, __all__ = lazy(__name__, {"report": ("TrialResult",), "running": ("run",)})
+__getattr__, __dir__, __all__ = lazy(__name__)
