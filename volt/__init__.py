@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from volt.count.word_counts import mix as mix
     from volt.encode.encoder import Encoder as Encoder
     from volt.errors import VoltError as VoltError
+    from volt.errors import VoltWarning as VoltWarning
     from volt.formats.registry import read_vocabulary as read_vocabulary
     from volt.formats.registry import write_vocabulary as write_vocabulary
     from volt.learn.bpe import learn_bpe as learn_bpe
@@ -63,7 +64,7 @@ _import, __dir__, __all__ = lazy(
         "comparison.result": ("Comparison",),
         "count": ("WordCounts", "count_words", "mix"),
         "encode": ("Encoder",),
-        "errors": ("VoltError",),
+        "errors": ("VoltError", "VoltWarning"),
         "formats": ("read_vocabulary", "write_vocabulary"),
         "learn": ("Candidates", "learn_bpe", "learn_parity", "measure_parity", "replay_bpe"),
         "stream": ("Stream",),

@@ -23,6 +23,7 @@ from volt.encode.encoder import Encoder
 from volt.errors import ArgumentError, ConfigError, CorpusError, VocabularyError
 from volt.vocabulary import Vocabulary
 
+pytestmark = pytest.mark.filterwarnings("ignore::volt.errors.VoltWarning")  # see tests/formats/test_warnings.py
 tokenizers = pytest.importorskip("tokenizers", reason="pip install 'volt-vocab[interop]'")
 tiktoken = pytest.importorskip("tiktoken")
 sentencepiece = pytest.importorskip("sentencepiece")

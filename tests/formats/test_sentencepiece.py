@@ -20,6 +20,7 @@ from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.encode.pretokens import split_lines
 from volt.errors import VocabularyError
+from volt.formats.check import check
 from volt.formats.sentencepiece import model_file as module
 from volt.learn.bpe import learn_bpe
 from volt.text.byte_alphabet import BYTE_TOKENS
@@ -280,7 +281,7 @@ def test_what_is_lost_is_named(change, named):
 
 
 def test_an_unknown_run_is_one_in_the_library(tmp_path):
-    """What write says of unknown characters is so; with byte fallback there are none."""
+    """What write says of unknown characters is so, and the check compares them; with byte fallback there are none."""
     import sentencepiece
 
     module.write(BASE, tmp_path / "a.model")
@@ -288,6 +289,8 @@ def test_an_unknown_run_is_one_in_the_library(tmp_path):
     assert library.encode("loéüo") == [BASE.ids["▁lo"], 0, BASE.ids["o"]]
     assert Encoder(BASE).encode_ids("loéüo").tolist() == [BASE.ids["▁lo"], 0, 0, BASE.ids["o"]]
     assert not any("run of" in sentence for sentence in written(replace(BASE, byte_fallback=True))[0])
+    assert not check(BASE, tmp_path / "a.model", "sentencepiece", ["loéüo"]).is_complete
+    assert check(module.read(tmp_path / "a.model"), tmp_path / "a.model", "sentencepiece", ["loéüo"]).is_complete
 
 
 @pytest.mark.parametrize(
