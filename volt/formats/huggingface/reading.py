@@ -60,7 +60,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     with located(path):
         model = tokens.model_section(data)
         vocab, pairs = tokens.model_vocab(model), list(tokens.model_merges(model))
-    named, lost = tokens.role_tokens(path, model), list[str]()
+    named, lost = tokens.role_tokens(path, data), list[str]()
     try:
         added = tokens.added_tokens(data, vocab)
         own = own_scheme(data, model, added=tuple(added), end=end)

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import filterfalse
 from operator import itemgetter
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 
 from volt.errors import VocabularyError, quoted, shown_path
 from volt.files.small_files import decoded, read_bytes
-from volt.formats.huggingface.pipeline_reading import remade
+from volt.formats.huggingface.pipeline_reading import flat, remade
 from volt.formats.huggingface.pipeline_writing import Json, Scheme
 from volt.formats.huggingface.split_patterns import ADDS_SPACE
 from volt.formats.protocol import MOST_DIGITS
@@ -180,14 +181,28 @@ def all_ids(data: Json, vocab: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(result.items(), key=itemgetter(1)))
 
 
-def role_tokens(path: Path, model: Json) -> dict[str, str]:
-    """Return role → token, as named by the model or else by other files in the folder."""
-    result = {"unk": model.get("unk_token")}
+def role_tokens(path: Path, data: Json) -> dict[str, str]:
+    """Return role → token, as named by the model, by other files in the folder, or by the post-processor."""
+    result = {"unk": data["model"].get("unk_token")}
     for name in (MAP, CONFIG):
         neighbours = path.with_name(name)
         if path.name == FILE and neighbours.exists():
             result |= {role: value for role, value in role_names(load(neighbours)) if not result.get(role)}
+    with suppress(LookupError, TypeError, AttributeError, VocabularyError):  # damaged sections name no token
+        result |= {role: value for role, value in _surrounding(data) if not result.get(role)}
     return {role: token for role, token in result.items() if isinstance(token, str)}
+
+
+def _surrounding(data: Json) -> Iterator[tuple[str, str]]:
+    """Yield the one token that the post-processor puts before a line, as bos, and the one after it, as eos."""
+    for step in flat(data.get("post_processor"), "processors"):
+        parts = [part.get("SpecialToken", {}).get("id") for part in step.get("single", ())]
+        if "cls" in step:  # as in RoBERTa
+            parts = [step["cls"][0], None, step["sep"][0]]
+        if parts[1:2] == [None]:
+            yield "bos", parts[0]
+        if parts[-2:-1] == [None]:
+            yield "eos", parts[-1]
 
 
 def role_names(config: Json) -> Iterator[tuple[str, Any]]:
