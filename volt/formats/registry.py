@@ -222,9 +222,9 @@ def read_vocabulary(
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
-    ...     _ = file.write(b"#version: 0.2\\nt h\\n") and file.flush()
-    ...     read_vocabulary(file.name, special={"<url>": 9}).pieces[4:]
-    ('t', 'h', 'th', '', '', '<url>', '</w>')
+    ...     _ = file.write(b"#version: 0.2\\nt h\\nth e</w>\\n") and file.flush()
+    ...     read_vocabulary(file.name, eos="<end>").special.eos
+    '<end>'
     """
     names = {"special": special, "unk": unk, "bos": bos, "eos": eos, "pad": pad}
     result, name = read_with_format(path, format=format, merges=merges, pattern=pattern, **names)

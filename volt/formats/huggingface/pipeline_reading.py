@@ -268,7 +268,8 @@ def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> It
 
     rows: the added tokens with their flags, in the library's order;  data: their tokenizer.json, or {}
     """
-    users = [row for row in rows if row["content"] in vocabulary.special.user]
+    known = set(vocabulary.special.user)
+    users = [row for row in rows if row["content"] in known]
     for flag, verbs in _FLAGS.items():
         yield from _note([row["content"] for row in users if row.get(flag)], *verbs, f"there ({flag}), and not here.")
     rewrites, section = vocabulary.normalizer.name != "none", json.dumps(data.get("normalizer"))

@@ -73,7 +73,8 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
         if own is None or model.get("ignore_merges"):
             refuse(model, data, scheme)
         is_own = own is not None and scheme.users == tuple(users)
-        late = {bool(row.get("normalized")) for row in data.get("added_tokens") or [] if row["content"] in users}
+        known = set(users)  # some files have thousands
+        late = {bool(row.get("normalized")) for row in data.get("added_tokens") or [] if row["content"] in known}
         is_own = is_own and late <= {scheme.normalizes_users}
         is_own = is_own and (not users or is_signed or scheme.normalizes_users)  # others write user tokens alike
         fields = tokens.read_tokens(scheme, model, tokens.all_ids(data, vocab), possible, named, users, is_own=is_own)

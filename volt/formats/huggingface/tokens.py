@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import filterfalse
+from itertools import chain, filterfalse
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -114,12 +114,15 @@ def possible_merges(
     >>> possible_merges([("ab", "c"), ("a", "b"), ("xy", "z")], marker="none")
     [('ab', 'c'), ('a', 'b')]
     """
-    output, waiting = {unk} if unk else set[str](), list(merges)
-    while waiting:
-        later = [pair for pair in waiting if not all(_is_atom(part, marker) or part in output for part in pair)]
-        output.update("".join(pair) for pair in set(waiting).difference(later))
-        if len(later) == len(waiting):
-            break
+    known = {part for part in chain.from_iterable(merges) if part == unk or _is_atom(part, marker)}
+    n_before, waiting = -1, list(merges)
+    while len(waiting) != n_before:
+        n_before, later = len(waiting), list[tuple[str, str]]()
+        for left, right in waiting:
+            if left in known and right in known:
+                known.add(left + right)
+            else:
+                later.append((left, right))
         waiting = later
     left_out = set(waiting)
     return [pair for pair in merges if pair not in left_out]
@@ -337,7 +340,8 @@ def _special(
 
     In a file that VOLT wrote, the ids 0 to 3 have roles if the model's unk_token has the id 0.
     """
-    free = [token for token in unmade if token not in added]
+    users = set(added)
+    free = [token for token in unmade if token not in users]
     firsts = [token for token, number in ids.items() if number < 4]
     if is_own and len(firsts) == 4 and firsts == free[:4] and firsts[0] == named.get("unk"):
         named = dict(zip(ROLES, free[:4], strict=True)) | dict(named)
