@@ -425,7 +425,7 @@ def test_calls_that_differ(
             encode(lone)
     assert len(huggingface[1].encode("a")) == huggingface[0].count("a") + 2
     assert huggingface[1].token_to_id("xyzxyz") is None
-    assert openai[0].encode_ids(END, disallowed_special="all").tolist() == [openai[1].eot_token]
+    assert openai[0].encode_ids(END, disallowed_special="all").tolist() == openai[1].encode(END, allowed_special="all")
     for encode, error in ((openai[0].encode_ids, CorpusError), (openai[1].encode, ValueError)):
         with pytest.raises(error):
             encode(END, allowed_special=set(), disallowed_special="all")
