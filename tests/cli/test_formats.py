@@ -165,6 +165,19 @@ def test_check_compares_the_vocabulary_that_encodes_from_now_on(
     assert b"from now on" not in again.stderr
 
 
+def test_the_first_column_for_opennmt_lists_pieces_with_joiners(run: Run) -> None:
+    """It is JoeyNMT's voc_file: each piece once, in the order of ids, and every piece of the text encoded with "@@"."""
+    run("search", "corpus.txt", "-q", "-o", "v.volt", "--select", "tokens")
+    rows = run("export", "-m", "v.volt", "--to", "opennmt", "-o", "-", "-q").stdout.decode().splitlines()
+    pieces = [row.split("\t")[0] for row in rows]
+    vocabulary = Vocabulary.load("v.volt")
+    assert len(set(pieces)) == len(pieces) == vocabulary.size
+    text = run("encode", "-m", "v.volt", "corpus.txt", "--separator", "@@").stdout.decode().split()
+    ids = run("encode", "-m", "v.volt", "corpus.txt", "--form", "ids").stdout.split()
+    known = vocabulary.pieces[: len(vocabulary) - vocabulary.size]
+    assert [pieces.index(piece) + len(known) for piece in text] == list(map(int, ids))
+
+
 def test_a_closed_vocabulary_never_replaces_an_input(run: Run) -> None:
     """If the closed vocabulary would be written over the text or the vocabulary, nothing is written."""
     run("search", "corpus.txt", "-q", "-o", "x.closed.volt", "--select", "tokens")
