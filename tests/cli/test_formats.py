@@ -178,6 +178,13 @@ def test_the_first_column_for_opennmt_lists_pieces_with_joiners(run: Run) -> Non
     assert [pieces.index(piece) + len(known) for piece in text] == list(map(int, ids))
 
 
+def test_a_note_on_a_file_is_printed_once(run: Run) -> None:
+    """Commands print the notes on a file of another library, which are warnings in Python, and nothing twice."""
+    Path("codes").write_text("#version: 0.2\nt h\nth e\n", encoding="utf-8")
+    for command in (("encode", "-m", "codes", "corpus.txt"), ("import", "codes", "-o", "v.volt")):
+        assert run(*command).stderr.count(b"VOLT assumes") == 1
+
+
 def test_a_closed_vocabulary_never_replaces_an_input(run: Run) -> None:
     """If the closed vocabulary would be written over the text or the vocabulary, nothing is written."""
     run("search", "corpus.txt", "-q", "-o", "x.closed.volt", "--select", "tokens")
