@@ -120,7 +120,7 @@ def small_files() -> dict[str, dict]:
     return files
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning", "ignore::volt.errors.VoltWarning")
 def test_no_change_of_a_file_is_read_silently_as_another(tmp_path):
     """Files with one change each: ids are those of tokenizers, or the import has a note on it, or it is refused."""
     files, lines = small_files(), [*LINES, "a<unk>low", "x <s> ö", " <a>lo", *texts.hostile_lines(examples(15))]

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from volt.count.word_counts import mix as mix
     from volt.encode.encoder import Encoder as Encoder
     from volt.errors import VoltError as VoltError
+    from volt.errors import VoltWarning as VoltWarning
     from volt.formats.registry import read_vocabulary as read_vocabulary
     from volt.formats.registry import write_vocabulary as write_vocabulary
     from volt.learn.bpe import learn_bpe as learn_bpe

@@ -139,6 +139,10 @@ class VoltError(Exception):
         return (kind or type(self))(message, hint=self.hint)
 
 
+class VoltWarning(UserWarning):
+    """Base class of VOLT's warnings, such as that a file of another library is treated differently."""
+
+
 class ConfigError(VoltError):
     """An option or parameter is out of range, unknown, or contradicts another."""
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from volt.errors import ConfigError, VocabularyError, quoted, shown_path
+from volt.urls import name_of
 from volt_cli.console import say
 from volt_cli.io import (
     check_outputs,
@@ -161,7 +162,7 @@ def import_(
     Reports on stderr what the file lacks, and what VOLT does differently.
     """
     from volt.formats.check import check_import
-    from volt.formats.registry import files_read, format_of, read_vocabulary
+    from volt.formats.registry import files_read, format_of, read_with_format
 
     checking.refuse(None)
     check_outputs({"output": out}, [*files_read(path, format=format or None), merges, *(checking.text or ())])
@@ -169,7 +170,7 @@ def import_(
         if checking.check:
             checking.refuse(format or format_of(place))
         pattern = checking.pattern
-        vocabulary = read_vocabulary(place, format=format or None, merges=merges, pattern=pattern, **named.ids())
+        vocabulary, name = read_with_format(place, format=format or None, merges=merges, pattern=pattern, **named.ids())
         lines = checking.lines(vocabulary) if checking.check else []
         save(vocabulary, out)
         if not quiet:
@@ -178,7 +179,7 @@ def import_(
         if checking.check:
             if vocabulary.provenance.get("pattern") == "assumed" and not quiet:
                 say("note: --check: the library used a pattern that VOLT assumed; give the real one with --pattern")
-            agreement = check_import(vocabulary, place, format or format_of(place), lines, pattern=pattern)
+            agreement = check_import(vocabulary, place, name, lines, pattern=pattern)
             print_agreement(agreement, out)
 
 
@@ -191,7 +192,11 @@ def export(
     out: Annotated[Path, option("PLACE", "The file or folder to write, or - for stdout.", "-o", "--output")],
     checking: CheckOptions,
     closed: Annotated[
-        bool, flag("Keep intermediate results of merges as tokens; huggingface always keeps them.", "--closed")
+        bool,
+        flag(
+            "Keep intermediate results of merges as tokens, as huggingface always does; write PLACE.closed.volt, too.",
+            "--closed",
+        ),
     ] = False,
     chat_template: Annotated[
         Path | None,
@@ -204,35 +209,41 @@ def export(
     Reports on stderr what the format cannot store, and what the library does differently.
     """
     from volt.formats.check import check as compare_with_library
-    from volt.formats.registry import files_written, write_vocabulary
+    from volt.formats.registry import closing_order, files_written, write_vocabulary
 
     if is_stdout(out) and to in WRITE_SEVERAL:
         raise ConfigError(f"-o -: {to} writes more than one file, but stdout takes only one; name a file or folder")
     checking.refuse(to)
     texts = checking.text or ()
     outputs = [out] if is_stdout(out) else files_written(out, to=to)
-    check_places(outputs, [*texts, chat_template], model=model)
+    inputs = [*texts, chat_template]
+    check_places(outputs, inputs, model=model)
     vocabulary = load_model(model, texts=texts, pattern=checking.pattern)
-    vocabulary = _closed(vocabulary, to, quiet=quiet) if closed else vocabulary
+    exported = vocabulary
+    if closed or to == "huggingface":
+        exclude = vocabulary.special.user if to == "huggingface" else ()
+        exported = vocabulary.closed(order=closing_order(to), exclude=exclude)
+    has_new_ids = exported.pieces != vocabulary.pieces
+    companion = None
+    if has_new_ids and not is_stdout(out):
+        companion = out.with_name(f"{out.name}.closed.volt")
+        check_places([companion], inputs, model=model)
     with written(out) as path:
-        notes = write_vocabulary(vocabulary, path, to=to, chat_template=chat_template)
-        lines = checking.lines(vocabulary) if checking.check else []
-        agreement = compare_with_library(vocabulary, path, to, lines) if checking.check else None
+        notes = write_vocabulary(exported, path, to=to, chat_template=chat_template)
+        compared = exported if closed else vocabulary
+        lines = checking.lines(compared) if checking.check else []
+        agreement = compare_with_library(compared, path, to, lines) if checking.check else None
+    if companion:
+        exported.save(companion)
     if not quiet:
+        if has_new_ids:
+            remedy = f"encode with {shown_path(companion)}" if companion else "import it to encode with its ids"
+            what = f"ids differ from those of {name_of(model) or model}"
+            rows = f"{len(exported):,} ids (rows of an embedding) instead of {len(vocabulary):,}"
+            say(f"note: {what}: the export has {rows}; from now on, {remedy}")
         for note in notes:
             say(f"note: {with_options(named_stdout(out, path, note))}")
         place = outputs[0] if outputs and outputs[0].parent == out.parent else out  # the outputs may be inside it
-        vocabulary = vocabulary.closed(exclude=vocabulary.special.user) if to == "huggingface" else vocabulary
-        say_written(place, f"{vocabulary.size:,} tokens for {to}")
+        say_written(place, f"{exported.size:,} tokens for {to}")
     if agreement:
         print_agreement(agreement, out)
-
-
-def _closed(vocabulary: Vocabulary, to: str, *, quiet: bool) -> Vocabulary:
-    from volt.formats.registry import closing_order
-
-    exclude = vocabulary.special.user if to == "huggingface" else ()
-    closed = vocabulary.closed(order=closing_order(to), exclude=exclude)
-    if closed.tokens[: vocabulary.size] != vocabulary.tokens and not quiet:
-        say(f"note: {to} orders tokens by merges, so --closed changes ids; to use the new ids, import the file")
-    return closed

@@ -192,18 +192,18 @@ def load_model(
     """
     if str(path) == "-" and "-" in texts:
         raise ConfigError(f"{option} -: stdin cannot be both the vocabulary and the text; name a file for one of them")
-    from volt.formats.registry import is_own, read_vocabulary
+    from volt.formats.registry import VOLT, read_with_format
 
     with read_once(path) as copy:
-        vocabulary = read_vocabulary(copy, pattern=pattern)
-        if vocabulary.provenance.get("lost") and not is_own(copy):
+        vocabulary, name = read_with_format(copy, pattern=pattern)
+        if name != VOLT:
             say_losses(copy, vocabulary)
     return vocabulary
 
 
 def say_losses(path: Path, vocabulary: Vocabulary) -> None:
-    for loss in vocabulary.provenance.get("lost", ()):
-        say(f"note: {name_of(path) or path}: {loss}")
+    for note in vocabulary.notes:
+        say(f"note: {name_of(path) or path}: {note}")
 
 
 @contextmanager

@@ -143,7 +143,7 @@ def outcome(data: Any, lines: Sequence[str], folder: Path, before: Outcome | Non
     theirs = _huggingface(path).encode
     try:
         vocabulary = read_vocabulary(path, format="huggingface")
-        encoder, notes = Encoder(vocabulary), frozenset(vocabulary.provenance["lost"])
+        encoder, notes = Encoder(vocabulary), frozenset(vocabulary.notes)
     except VoltError as error:
         return Outcome("refused", text=str(error).replace(str(path), ""))
     except Exception as error:  # the campaign counts every fault

@@ -136,6 +136,64 @@ def test_check_prints_agreement(text: list[str], run: Run) -> None:
         assert f"{n} of {n}".encode() in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("name", "path", "options"),
+    [("huggingface", "hf", []), ("huggingface", "hf", ["--closed"]), ("tiktoken", "v.tiktoken", ["--closed"])],
+)
+def test_check_compares_the_vocabulary_that_encodes_from_now_on(
+    name: str, path: str, options: list[str], run: Run
+) -> None:
+    """A closed export differs from a pruned vocabulary: --check says so, and the vocabulary next to the export agrees.
+
+    The note states the rows of an embedding, and both vocabularies. With --closed, the closed one is compared.
+    """
+    pytest.importorskip("tokenizers")
+    pytest.importorskip("tiktoken")
+    run("search", "corpus.txt", "-q", "-o", "v.volt", "--select", "tokens", "--level", "bytes")
+    complete(Path("v.volt"))
+    pruned = Vocabulary.load("v.volt")
+    scaffolding = {part for pair in pruned.merges for part in pair}.intersection(pruned.made)
+    pruned = replace(pruned, tokens=tuple(token for token in pruned.tokens if token not in scaffolding))
+    pruned.save("v.volt")
+    export = ("export", "-m", "v.volt", "--to", name, "-o", path, "--check", *options)
+    done = run(*export, status=0 if options else 1)
+    closed = Vocabulary.load(f"{path}.closed.volt")
+    assert f"{len(closed):,} ids (rows of an embedding) instead of {len(pruned):,}" in done.stderr.decode()
+    assert f"from now on, encode with {path}.closed.volt" in done.stderr.decode()
+    assert (b"  theirs " in done.stdout) == (not options)
+    again = run("export", "-m", f"{path}.closed.volt", "--to", name, "-o", path, "--check")
+    assert b"from now on" not in again.stderr
+
+
+def test_the_first_column_for_opennmt_lists_pieces_with_joiners(run: Run) -> None:
+    """It is JoeyNMT's voc_file: each piece once, in the order of ids, and every piece of the text encoded with "@@"."""
+    run("search", "corpus.txt", "-q", "-o", "v.volt", "--select", "tokens")
+    rows = run("export", "-m", "v.volt", "--to", "opennmt", "-o", "-", "-q").stdout.decode().splitlines()
+    pieces = [row.split("\t")[0] for row in rows]
+    vocabulary = Vocabulary.load("v.volt")
+    assert len(set(pieces)) == len(pieces) == vocabulary.size
+    text = run("encode", "-m", "v.volt", "corpus.txt", "--separator", "@@").stdout.decode().split()
+    ids = run("encode", "-m", "v.volt", "corpus.txt", "--form", "ids").stdout.split()
+    known = vocabulary.pieces[: len(vocabulary) - vocabulary.size]
+    assert [pieces.index(piece) + len(known) for piece in text] == list(map(int, ids))
+
+
+def test_a_note_on_a_file_is_printed_once(run: Run) -> None:
+    """Commands print the notes on a file of another library, which are warnings in Python, and nothing twice."""
+    Path("codes").write_text("#version: 0.2\nt h\nth e\n", encoding="utf-8")
+    for command in (("encode", "-m", "codes", "corpus.txt"), ("import", "codes", "-o", "v.volt")):
+        assert run(*command).stderr.count(b"VOLT assumes") == 1
+
+
+def test_a_closed_vocabulary_never_replaces_an_input(run: Run) -> None:
+    """If the closed vocabulary would be written over the text or the vocabulary, nothing is written."""
+    run("search", "corpus.txt", "-q", "-o", "x.closed.volt", "--select", "tokens")
+    before = Path("x.closed.volt").read_bytes()
+    run("export", "-m", "x.closed.volt", "--to", "tokens", "-o", "x", "--closed", status=2)
+    assert Path("x.closed.volt").read_bytes() == before
+    assert not Path("x").exists()
+
+
 def test_check_fails_on_a_corrupted_export(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """An export with merges missing: the first differences on stdout, exit status 1."""
     pytest.importorskip("subword_nmt")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from commands import Run
 
-from volt.formats.registry import read_vocabulary
+from volt.formats.registry import read_with_format
 from volt.text.byte_alphabet import to_characters
 from volt.vocabulary import Vocabulary
 
@@ -69,10 +69,10 @@ def test_the_check_succeeds_and_fails(run: Run, monkeypatch: pytest.MonkeyPatch)
     assert b"tiktoken: 2 of 2" in run("import", "tekken.json", *check).stdout
     assert b"a pattern that VOLT assumed" in run("import", "gpt2.tiktoken", *check).stderr
 
-    def of_gpt2(path: Path, **_: object) -> Vocabulary:
-        return read_vocabulary(path, pattern="gpt2")
+    def of_gpt2(path: Path, **_: object) -> tuple[Vocabulary, str]:
+        return read_with_format(path, pattern="gpt2")
 
-    monkeypatch.setattr("volt.formats.registry.read_vocabulary", of_gpt2)
+    monkeypatch.setattr("volt.formats.registry.read_with_format", of_gpt2)
     done = run("import", "x.tiktoken", *check, "--pattern", r"\p{L}+|[^\p{L}]+", status=1)
     assert done.lines[0] != "tiktoken: 2 of 2 lines have equal pieces, 2 equal ids"
     assert "  theirs" in done.stdout.decode()

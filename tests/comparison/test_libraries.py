@@ -19,6 +19,7 @@ from volt.formats.check import plain_file
 from volt.formats.registry import read_vocabulary
 from volt.vocabulary import Vocabulary
 
+pytestmark = pytest.mark.filterwarnings("ignore::volt.errors.VoltWarning")  # see tests/formats/test_warnings.py
 STEMS = ("walk", "talk", "jump", "sing", "ring", "long", "bold")
 WORDS = [stem + end for stem in STEMS for end in ("", "s", "ed", "er")]
 LINES = [" ".join(random.Random(seed).choices(WORDS, k=8)) for seed in range(60)]

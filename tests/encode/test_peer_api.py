@@ -23,6 +23,7 @@ from volt.encode.encoder import Encoder
 from volt.errors import ArgumentError, ConfigError, CorpusError, VocabularyError
 from volt.vocabulary import Vocabulary
 
+pytestmark = pytest.mark.filterwarnings("ignore::volt.errors.VoltWarning")  # see tests/formats/test_warnings.py
 tokenizers = pytest.importorskip("tokenizers", reason="pip install 'volt-vocab[interop]'")
 tiktoken = pytest.importorskip("tiktoken")
 sentencepiece = pytest.importorskip("sentencepiece")
@@ -388,6 +389,46 @@ def test_allowed_tokens_keep_every_other_id(huggingface: Pair, openai: Pair, tex
         token = ours.vocabulary.special.all[0]
         marked = ours.encode_ids(text + token + text, allowed_special={token})
         assert ours.decode_ids(marked) == text + token + text
+
+
+def test_calls_that_differ(
+    openai: tuple[Encoder, Any], google: tuple[Encoder, Any], huggingface: tuple[Encoder, Any], tmp_path: Path
+) -> None:
+    """What the page lists below the table is so: spans, unknown characters, roles, surrogates, unknown tokens."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["two men walk"] * 9), model_writer=model, model_type="bpe", vocab_size=40,
+        normalization_rule_name="identity", hard_vocab_limit=False, minloglevel=2,
+    )  # fmt: skip
+    (tmp_path / "a.model").write_bytes(model.getvalue())
+    ours = Encoder(volt.read_vocabulary(tmp_path / "a.model"))
+    theirs = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    spans = [(one.piece, one.begin, one.end) for one in theirs.encode("two men", return_type="proto").pieces]
+    assert ours.encode_offsets("two men")[-1] == (spans[-1][0], 4, 7)
+    assert spans[-1] == ("▁men", 3, 7)
+    text = "two 中 men"
+    assert [one.end for one in theirs.encode(text, return_type="proto").pieces][-1] == len(text.encode())
+    ids = ours.encode_ids(text, add_bos=True, add_eos=True).tolist()
+    assert ids == theirs.encode(text, add_bos=True, add_eos=True)
+    assert theirs.decode(ids) == "two  ⁇  men"
+    assert (ours.decode_ids(ids), ours.decode_ids(ids, skip_special=True)) == ("<s> two <unk> men</s>", "two  men")
+    assert (theirs.piece_to_id("xyz"), ours.vocabulary.id_of("xyz")) == (theirs.unk_id(), None)
+    assert openai[0].vocabulary.id_of("Ġ") == openai[1].encode_single_token(" ")
+    with pytest.raises(KeyError):
+        openai[1].encode_single_token("xyzxyz")
+    lone = "a\ud800b"
+    assert openai[1].decode(openai[1].encode(lone)) == "a\ufffdb"
+    for encode, error in (
+        (ours.encode_ids, CorpusError), (theirs.encode, RuntimeError), (huggingface[1].encode, TypeError)
+    ):  # fmt: skip
+        with pytest.raises(error):
+            encode(lone)
+    assert len(huggingface[1].encode("a")) == huggingface[0].count("a") + 2
+    assert huggingface[1].token_to_id("xyzxyz") is None
+    assert openai[0].encode_ids(END, disallowed_special="all").tolist() == openai[1].encode(END, allowed_special="all")
+    for encode, error in ((openai[0].encode_ids, CorpusError), (openai[1].encode, ValueError)):
+        with pytest.raises(error):
+            encode(END, allowed_special=set(), disallowed_special="all")
 
 
 def test_the_table_names_calls_that_exist() -> None:

@@ -24,6 +24,26 @@ ODD = [
     "   ",
 ]
 HEAD = "#version: 0.2\n"
+LONG = "#version: 0.2 - Trained by `huggingface/tokenizers`\n"
+
+
+@pytest.mark.parametrize("name", ["ByteLevelBPETokenizer", "CharBPETokenizer"])
+def test_a_long_header_is_read_as_the_short_one(name: str, tmp_path: Path) -> None:
+    """Older versions of tokenizers sign merges.txt: the signature changes nothing, in VOLT or beside subword-nmt."""
+    tokenizers = pytest.importorskip("tokenizers")
+    real = getattr(tokenizers, name)()
+    real.train_from_iterator([line.replace("\0", "") for line in LINES], vocab_size=400, show_progress=False)
+    real.save_model(str(tmp_path))
+    path = tmp_path / "merges.txt"
+    rows = path.read_text(encoding="utf-8").partition("\n")[2]
+    path.write_text(HEAD + rows, encoding="utf-8")
+    expected = read_vocabulary(path)
+    path.write_text(LONG + rows, encoding="utf-8")
+    assert read_vocabulary(path) == expected
+    assert read_merges(path).pairs == list(expected.merges)
+    if name == "CharBPETokenizer":
+        lines = ["the lower newest", "low lows"]
+        assert subword_nmt.peer(path).pieces(lines) == Encoder(expected).encode_lines(lines)
 
 
 @pytest.mark.parametrize("lines", [LINES, ["我们在这里", "这里我们", "在这里"] * 9])

@@ -67,7 +67,7 @@ def test_hugging_face_is_exact_or_refuses(marker, cut):
 
 @pytest.mark.parametrize(("marker", "cut"), list(product(("suffix", "prefix", "none"), CUTS)))
 def test_pruned_vocabularies_are_refused_or_closed(marker, cut):
-    """tiktoken refuses a pruned vocabulary; an export to Hugging Face closes it."""
+    """tiktoken refuses a pruned vocabulary; an export to Hugging Face closes it, and the check compares both."""
     full = vocabulary(marker, cut)
     inner = {part for pair in full.merges for part in pair} & set(map("".join, full.merges))
     pruned = replace(full, tokens=tuple(token for token in full.tokens if token != min(inner)))
@@ -76,7 +76,10 @@ def test_pruned_vocabularies_are_refused_or_closed(marker, cut):
             tiktoken.write(pruned, Path(folder, "t.json"))
         if (marker, cut) not in REFUSED | NO_BYTES:
             assert "1 token is added" in huggingface.write(pruned, Path(folder, "t.json"))[0]
-            assert check(pruned, Path(folder, "t.json"), "huggingface", PLAIN).is_complete
+            assert check(pruned.closed(), Path(folder, "t.json"), "huggingface", PLAIN).is_complete
+            pieces = [Encoder(used).encode_lines(PLAIN) for used in (pruned, pruned.closed())]
+            agreement = check(pruned, Path(folder, "t.json"), "huggingface", PLAIN)
+            assert agreement.is_complete == (pieces[0] == pieces[1])
 
 
 TWICE = (("a", "b"), ("b", "c"), ("ab", "c"), ("c", "d"), ("a", "bc"))  # "abc" is made before and after "cd"

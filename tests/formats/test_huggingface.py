@@ -183,7 +183,9 @@ def test_a_pruned_vocabulary_is_closed(tmp_path):
     assert note.startswith(f"{len(pruned.scaffolding):,} tokens are added, with ids from {len(pruned):,}:")
     assert notes[1:] == huggingface.write(pruned.closed(), tmp_path / "closed")
     assert_agree(Encoder(pruned.closed()), huggingface.peer(tmp_path / "out"), LINES)
-    assert check(pruned, tmp_path / "out", "huggingface", LINES).is_complete
+    assert check(pruned.closed(), tmp_path / "out", "huggingface", LINES).is_complete
+    assert not check(pruned, tmp_path / "out", "huggingface", LINES).is_complete
+    assert f"needs {len(pruned.closed()):,} rows" in note
     assert huggingface.read(tmp_path / "out").fingerprint == pruned.closed().fingerprint
 
 

@@ -223,6 +223,79 @@ def test_only_named_tokens_have_roles(tmp_path: Path) -> None:
     assert set(special.user) == {"<|startoftext|>", "<|endoftext|>", "<unk>"}
 
 
+def template(*parts: str) -> dict:
+    """A template with one line, "A", among these tokens."""
+    kinds = [{"Sequence": {"id": "A", "type_id": 0}} if part == "A" else {"SpecialToken": {"id": part, "type_id": 0}}
+             for part in parts]  # fmt: skip
+    return {"type": "TemplateProcessing", "single": kinds, "pair": kinds}
+
+
+ROBERTA = {"type": "RobertaProcessing", "sep": ["<|endoftext|>", 0], "cls": ["<|startoftext|>", 0]}
+
+
+@pytest.mark.parametrize(
+    ("section", "roles"),
+    [
+        (template("<|startoftext|>", "A"), {"bos": "<|startoftext|>"}),
+        (template("A", "<|endoftext|>"), {"eos": "<|endoftext|>"}),
+        (
+            {"type": "Sequence", "processors": [level(use_regex=False), template("<|startoftext|>", "A", "<unk>")]},
+            {"bos": "<|startoftext|>", "eos": "<unk>"},
+        ),
+        (ROBERTA, {"bos": "<|startoftext|>", "eos": "<|endoftext|>"}),
+        (template("<|startoftext|>", "<unk>", "A"), {}),
+        (template("A"), {}),
+        ({"type": "RobertaProcessing", "cls": 3, "sep": []}, {}),
+        ({"type": "TemplateProcessing", "single": [1]}, {}),
+        (7, {}),
+    ],
+)
+def test_the_post_processor_names_the_tokens_around_a_line(section: dict, roles: dict, tmp_path: Path) -> None:
+    """The token before a line is bos, and the one after it eos, as transformers adds them; other files come first."""
+    data = file_of("llama3", random.Random(1)) | {"post_processor": section}
+    data["model"]["unk_token"] = None
+    (tmp_path / "tokenizer.json").write_text(json.dumps(data))
+    special = huggingface.read(tmp_path / "tokenizer.json").special
+    assert special.roles == roles
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<unk>", "eos_token": "<unk>"}))
+    assert huggingface.read(tmp_path).special.roles == {"bos": "<unk>", "eos": "<unk>"}
+
+
+def test_bos_of_a_template_gives_the_ids_of_the_library(tmp_path: Path) -> None:
+    """With add_bos and add_eos, ids are what `tokenizers` adds around a line."""
+    tokenizer = tokenizers.Tokenizer.from_str(json.dumps(file_of("llama3", random.Random(1))))
+    names = "<|startoftext|>", "<|endoftext|>"
+    ids = [(name, tokenizer.token_to_id(name)) for name in names]
+    parts = f"{names[0]} $A {names[1]}"
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(single=parts, special_tokens=ids)
+    tokenizer.save(str(tmp_path / "a.json"))
+    encoder = Encoder(huggingface.read(tmp_path / "a.json"))
+    assert encoder.encode_ids("de 12", add_bos=True, add_eos=True).tolist() == tokenizer.encode("de 12").ids
+
+
+def test_spaces_are_read_after_the_advised_change(tmp_path: Path) -> None:
+    """Tokens with spaces are refused; with what the error says, all ids are those of the file as it was."""
+    lines = ["1. e4 e5 2. Nf3 Nc6 3. Bb5", "12. O-O a6", " e4  x1-0 "] * 3
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="[unknown]"))
+    pattern = tokenizers.Regex(r" ?\d+\.|\. ?| ?[-\w]+|[#+]\s+")
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Split(pattern, "isolated")
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=60, special_tokens=["[unknown]"], show_progress=False)
+    tokenizer.train_from_iterator(lines, trainer)
+    data = json.loads(tokenizer.to_str())
+    (tmp_path / "a.json").write_text(json.dumps(data))
+    advice = "write '▁' in model.vocab and model.merges, and after the other steps, put Metaspace with prepend_scheme"
+    with pytest.raises(VocabularyError, match=f"contains a space.*{advice} never and split false"):
+        huggingface.read(tmp_path / "a.json")
+    model = data["model"]
+    model["vocab"] = {token.replace(" ", "▁"): number for token, number in model["vocab"].items()}
+    model["merges"] = [[part.replace(" ", "▁") for part in pair] for pair in model["merges"]]
+    cuts = [data["pre_tokenizer"], metaspace("never", cuts=False)]
+    data["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": cuts}
+    (tmp_path / "a.json").write_text(json.dumps(data))
+    encoder = Encoder(huggingface.read(tmp_path / "a.json"))
+    assert encoder.encode_batch(lines).ids.tolist() == [n for line in lines for n in tokenizer.encode(line).ids]
+
+
 REFUSED = [
     ({"normalizer": {"type": "NFD"}}, "the normalizer NFD is not NFC"),
     ({"normalizer": {"type": "BertNormalizer"}}, "the normalizer BertNormalizer"),

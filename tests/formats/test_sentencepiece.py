@@ -20,6 +20,7 @@ from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.encode.pretokens import split_lines
 from volt.errors import VocabularyError
+from volt.formats.check import check
 from volt.formats.sentencepiece import model_file as module
 from volt.learn.bpe import learn_bpe
 from volt.text.byte_alphabet import BYTE_TOKENS
@@ -198,6 +199,7 @@ def trained(**options) -> bytes:
         ({"pad_id": 3}, None),
         ({"pad_id": 3, "byte_fallback": True, "vocab_size": 500}, None),
         ({"pad_id": 3, "user_defined_symbols": ["<url>", "ab", "abc"]}, None),
+        ({"pad_id": 3, "user_defined_symbols": ["\b", "<url>"]}, None),
         ({"pad_id": 3, "control_symbols": ["<mask>", "[INST]"]}, None),
         ({"pad_id": 0, "unk_id": 3, "bos_id": -1}, None),
         ({"pad_id": 3, "remove_extra_whitespaces": False}, None),
@@ -227,6 +229,22 @@ def test_models_of_the_library_are_read(tmp_path, options, lost):
         again = tmp_path / "b"
         module.write(vocabulary, again)
         assert module.read(again).fingerprint == vocabulary.fingerprint
+
+
+@pytest.mark.parametrize("symbol", ["\x1b[", "qq▁", "x</w>"])
+@pytest.mark.parametrize("kind", ["user_defined", "control"])
+def test_a_special_token_that_volt_cannot_have_is_left_out(tmp_path, symbol, kind):
+    """The model is read with all other ids, a note names the token, and '\\b' is kept as an ordinary character."""
+    path = tmp_path / "a.model"
+    options = {"user_defined_symbols": ["\b"]}
+    options[f"{kind}_symbols"] = [symbol, *options.get(f"{kind}_symbols", ())]
+    path.write_bytes(trained(**options))
+    vocabulary, peer = module.read(path), module.peer(path)
+    note = f"{symbol!r} is a special token that VOLT cannot have: left out, its id not used."
+    assert note in vocabulary.notes
+    assert vocabulary.pieces.count("") == 1
+    lines = ["the\blow er\b \b x", "\b", *CORPUS[:-1]]
+    assert_agree(vocabulary, peer, [plain(" ".join(line.split()), vocabulary) for line in lines])
 
 
 def test_unigram_is_refused(tmp_path):
@@ -280,7 +298,7 @@ def test_what_is_lost_is_named(change, named):
 
 
 def test_an_unknown_run_is_one_in_the_library(tmp_path):
-    """What write says of unknown characters is so; with byte fallback there are none."""
+    """What write says of unknown characters is so, and the check compares them; with byte fallback there are none."""
     import sentencepiece
 
     module.write(BASE, tmp_path / "a.model")
@@ -288,6 +306,8 @@ def test_an_unknown_run_is_one_in_the_library(tmp_path):
     assert library.encode("loéüo") == [BASE.ids["▁lo"], 0, BASE.ids["o"]]
     assert Encoder(BASE).encode_ids("loéüo").tolist() == [BASE.ids["▁lo"], 0, 0, BASE.ids["o"]]
     assert not any("run of" in sentence for sentence in written(replace(BASE, byte_fallback=True))[0])
+    assert not check(BASE, tmp_path / "a.model", "sentencepiece", ["loéüo"]).is_complete
+    assert check(module.read(tmp_path / "a.model"), tmp_path / "a.model", "sentencepiece", ["loéüo"]).is_complete
 
 
 @pytest.mark.parametrize(
@@ -328,8 +348,7 @@ def damaged(change) -> bytes:
         (lambda model: model.pieces.add(piece="l", score=-9, type=1), "piece 9, 'l', repeats piece 4"),
         (lambda model: model.pieces.add(piece="x", score=float("nan")), "piece 9 is empty or has no score"),
         (lambda model: model.pieces.add(piece="", score=0), "piece 9 is empty"),
-        (lambda model: model.pieces.add(piece="a\x01b", score=0, type=4), "special token 'a\\\\x01b'"),
-        (lambda model: model.pieces.add(piece="▁b", score=0, type=4), "piece 9: user token"),
+        (lambda model: model.pieces.add(piece="a b", score=0, type=3), "special token 'a b'"),
         (lambda model: model.ClearField("trainer_spec"), "damaged"),
         (lambda model: model.pieces[0].ClearField("type"), "damaged"),
         (

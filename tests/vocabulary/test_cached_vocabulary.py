@@ -151,6 +151,7 @@ def written(folder: Path, change: Callable[[dict[str, Any]], None] = lambda data
     return folder / "tokenizer.json"
 
 
+@pytest.mark.filterwarnings("ignore::volt.errors.VoltWarning")
 def test_a_tokenizer_is_not_out_of_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tokenizer.json is parsed once, alone or by its folder; when a file beside it changes, it is parsed again."""
     from volt.formats.huggingface import reading
@@ -169,6 +170,7 @@ def test_a_tokenizer_is_not_out_of_date(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(calls) == 3
 
 
+@pytest.mark.filterwarnings("ignore::volt.errors.VoltWarning")
 def test_each_pattern_has_its_vocabulary(tmp_path: Path) -> None:
     """Ranks are cached for one pattern; other options do not change what is cached."""
     from volt.formats.tiktoken import reading

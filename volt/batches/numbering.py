@@ -111,14 +111,15 @@ def numbering_of(vocabulary: Any, name: str) -> Numbering:
         return _of_encoder(Encoder(vocabulary))
     if isinstance(vocabulary, str | os.PathLike):
         from volt.files.small_files import read_bytes
-        from volt.formats.registry import format_module, read_vocabulary
+        from volt.formats.registry import format_module, read_with_format
 
         path = Path(arguments.path(vocabulary, name))
         if path.is_file():
             data = read_bytes(path, kind=VocabularyError)
             if format_module("sentencepiece").recognises(path, data):
                 return _of_model(path, data)
-        return _of_encoder(Encoder(read_vocabulary(path)))
+        model, _ = read_with_format(path)
+        return _of_encoder(Encoder(model))
     if vocabulary is None:
         raise ConfigError(f"field {quoted(name)} has no vocabulary; {_GIVE}")
     label = f"the vocabulary of {name}"

@@ -21,7 +21,7 @@ from volt.comparison.time_and_memory import Cost, measured
 from volt.errors import VocabularyError, missing
 from volt.files.small_files import read_bytes
 from volt.formats.check import plain_file
-from volt.formats.registry import format_of, read_vocabulary
+from volt.formats.registry import format_of, read_with_format
 from volt.text.atoms import token_lengths
 from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.vocabulary import Vocabulary
@@ -60,7 +60,8 @@ def read_file(path: str, *, pattern: str | None = None) -> ReadFile:
 
 def _model_of(path: str, pattern: str | None) -> tuple[Vocabulary | Library, str]:
     try:
-        return read_vocabulary(path, pattern=pattern), ""
+        vocabulary, _ = read_with_format(path, pattern=pattern)
+        return vocabulary, ""
     except VocabularyError as error:
         reason = error.text(lambda _, pattern: f"{path}:{pattern}")
     if (library := load(path)) is None:

@@ -12,13 +12,14 @@ True
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from volt import arguments
-from volt.errors import missing
+from volt.errors import VoltWarning, missing
 from volt.formats.huggingface.chat_template import template_text
-from volt.formats.huggingface.writing import contents
+from volt.formats.huggingface.writing import closing_notes, contents
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 def tokenizer(vocabulary: Vocabulary, *, chat_template: str | Path | None = None) -> PreTrainedTokenizerFast:
     """Return the tokenizer of transformers that has the ids of a vocabulary, and encodes text as VOLT does.
 
-    vocabulary: if it is pruned, the tokens between are added, after all others; `volt.write_vocabulary` returns notes
-        on this and other differences
+    vocabulary: if it is pruned, the tokens between are added, after all others, with a VoltWarning;
+        `volt.write_vocabulary` returns notes on other differences
     chat_template: a Jinja template, or a Path to a file with one, for `apply_chat_template`
 
     Raises MissingLibraryError without transformers, VocabularyError if it cannot store the vocabulary, ConfigError for
@@ -37,7 +38,9 @@ def tokenizer(vocabulary: Vocabulary, *, chat_template: str | Path | None = None
     """
     vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary")
     template = None if chat_template is None else template_text(chat_template)
-    _, file, config = contents(vocabulary)
+    closed, file, config = contents(vocabulary)
+    for note in closing_notes(vocabulary, closed):
+        warnings.warn(note, VoltWarning, stacklevel=2)
     try:
         from tokenizers import Tokenizer
         from transformers import PreTrainedTokenizerFast

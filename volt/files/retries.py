@@ -15,7 +15,7 @@ import warnings
 from contextlib import suppress
 
 from volt.display import counted
-from volt.errors import ConfigError, quoted, shown_path
+from volt.errors import ConfigError, VoltWarning, quoted, shown_path
 
 FIRST, LONGEST, SHARE = 0.2, 120.0, 1 / 20  # a pause's limit at first, in seconds; at last; and of all the time
 _STEP = 0.1  # seconds; waits are short, because after a Polars query SIGINT cannot interrupt a wait
@@ -31,7 +31,7 @@ class ServerError(OSError):
     remedy = "run it again when the server answers, or raise retry_for"
 
 
-class RetryWarning(UserWarning):
+class RetryWarning(VoltWarning):
     """A server has failed for some seconds; its requests are retried."""
 
 

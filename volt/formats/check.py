@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, islice, pairwise
 from operator import eq
 from pathlib import Path
@@ -65,11 +65,7 @@ def check(vocabulary: Vocabulary, path: str | Path, format: str, lines: Sequence
     """
     peer_of = getattr(format_module(format), "peer_of", None)
     peer = peer_of(Path(path), vocabulary) if peer_of else load_peer(path, format, special=vocabulary.special)
-    if format == "sentencepiece":  # whose models always do this
-        vocabulary = replace(vocabulary, fuse_unk=not vocabulary.byte_fallback)
-    return compared(
-        vocabulary.closed(exclude=vocabulary.special.user) if format == "huggingface" else vocabulary, peer, lines
-    )
+    return compared(vocabulary, peer, lines)
 
 
 def check_import(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
@@ -11,7 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from volt import arguments
-from volt.errors import ArgumentError, CandidateError, ConfigError, VocabularyError, VoltError, shown_path, unreadable
+from volt.errors import (
+    ArgumentError,
+    CandidateError,
+    ConfigError,
+    VocabularyError,
+    VoltError,
+    VoltWarning,
+    shown_path,
+    unreadable,
+)
 from volt.files.remote_files import local_copy
 from volt.files.small_files import is_pipe, read_bytes, read_head
 from volt.formats.protocol import HEAD_SIZE, MergeList
@@ -64,7 +74,7 @@ def _merges_of(path: Path, name: str) -> MergeList:
     try:
         if name == "tiktoken":
             return ranks.read_merges(path)
-        vocabulary = read_vocabulary(path)
+        vocabulary, _ = read_with_format(path)
     except VocabularyError as error:
         raise error.reworded(error.message, CandidateError) from None
     if not vocabulary.merges:
@@ -112,8 +122,8 @@ _OTHERS = {  # the first bytes, in lower case, of files that are often given ins
     b"pk\x03\x04": "a zip archive; unpack it, and give a file in it",
     b"\xef\xbb\xbf": "text that starts with a byte order mark (U+FEFF); save it without one",
 }
-_VOLT = "VOLT"
-_UNLIKE_RANKS = (_VOLT, "sentencepiece", "huggingface")  # a ranks file is never mistaken for these
+VOLT = "VOLT"
+_UNLIKE_RANKS = (VOLT, "sentencepiece", "huggingface")  # a ranks file is never mistaken for these
 _OWN = b'{"volt"'  # the first bytes of a VOLT file
 
 
@@ -134,8 +144,8 @@ def files_read(path: str | Path, *, format: str | None = None) -> tuple[Path, ..
     try:
         name = format or _format_at(path)
     except VocabularyError:  # reading it reports the error
-        name = _VOLT
-    return (path,) if name == _VOLT else (path, *_files(format_module(name), "files_read", path))
+        name = VOLT
+    return (path,) if name == VOLT else (path, *_files(format_module(name), "files_read", path))
 
 
 @contextmanager
@@ -205,15 +215,32 @@ def read_vocabulary(
         cl100k, or a regular expression
     special: further tokens found in text and never split: a list, or a dict with ids, {"<|end|>": 100257}
     unk, bos, eos, pad: the token with this role, or a dict {token: id}; the same string in a line stays text
+    Warns with a VoltWarning of what the file lacks, and of what VOLT does differently (`Vocabulary.notes`).
     Raises VocabularyError, with file and line, if the file is damaged or in an unknown format.
     Raises ConfigError for a pattern if the file names its own, or for an id that another token has.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
-    ...     _ = file.write(b"#version: 0.2\\nt h\\n") and file.flush()
-    ...     read_vocabulary(file.name, special={"<url>": 9}).pieces[4:]
-    ('t', 'h', 'th', '', '', '<url>', '</w>')
+    ...     _ = file.write(b"#version: 0.2\\nt h\\nth e</w>\\n") and file.flush()
+    ...     read_vocabulary(file.name, eos="<end>").special.eos
+    '<end>'
     """
+    names = {"special": special, "unk": unk, "bos": bos, "eos": eos, "pad": pad}
+    result, name = read_with_format(path, format=format, merges=merges, pattern=pattern, **names)
+    if result.notes and name != VOLT:
+        warnings.warn(" ".join([f"{shown_path(path)}:", *result.notes]), VoltWarning, stacklevel=2)
+    return result
+
+
+def read_with_format(
+    path: str | Path,
+    *,
+    format: str | None = None,
+    merges: str | Path | None = None,
+    pattern: str | None = None,
+    **names: Any,
+) -> tuple[Vocabulary, str]:
+    """Return what `read_vocabulary` does, without a warning, and the name of the format."""
     from volt.vocabulary import Vocabulary
     from volt.vocabulary.add_special_tokens import named
     from volt.vocabulary.cached_vocabulary import cached_vocabulary
@@ -231,7 +258,7 @@ def read_vocabulary(
         read = partial(_read, place, name, merges, pattern)
         output = cached_vocabulary(Vocabulary, paths, read, name, pattern)
         try:
-            return named(output, special=special, unk=unk, bos=bos, eos=eos, pad=pad)
+            return named(output, **names), name
         except ArgumentError:
             raise
         except VoltError as error:
@@ -242,8 +269,8 @@ def _read(path: Path, format: str, merges: Path | None, pattern: str | None) -> 
     from volt.vocabulary import Vocabulary
 
     if pattern is None:
-        return Vocabulary.load(path) if format == _VOLT else format_module(format).read(path, merges=merges)
-    read = None if format == _VOLT else getattr(format_module(format), "read_with_pattern", None)
+        return Vocabulary.load(path) if format == VOLT else format_module(format).read(path, merges=merges)
+    read = None if format == VOLT else getattr(format_module(format), "read_with_pattern", None)
     if read is None:
         message = f"{path}: its format, {format}, defines how text is split into words; remove the pattern"
         if format in _UNLIKE_RANKS:
@@ -256,7 +283,7 @@ def _read(path: Path, format: str, merges: Path | None, pattern: str | None) -> 
 def format_of(path: str | Path) -> str:
     """Return the format of another library's file, one of `FORMATS`. Raises VocabularyError if it is unknown."""
     with _at_hand(path) as place:
-        if (name := _format_at(place)) == _VOLT:
+        if (name := _format_at(place)) == VOLT:
             raise VocabularyError(f"{place}: a VOLT vocabulary, not a file of another library; use it as it is")
         return name
 
@@ -264,14 +291,9 @@ def format_of(path: str | Path) -> str:
 def listed_pieces(path: str | Path) -> list[str] | None:
     """Return the pieces of a list without merges, in the file's spelling; None for other formats."""
     with _at_hand(path) as place:
-        name = _VOLT if place.is_dir() else _format_at(place)
-        rows = None if name == _VOLT else getattr(format_module(name), "rows", None)
+        name = VOLT if place.is_dir() else _format_at(place)
+        rows = None if name == VOLT else getattr(format_module(name), "rows", None)
         return None if rows is None else [row.piece for row in rows(place)]
-
-
-def is_own(path: Path) -> bool:
-    """Check whether this is a VOLT file. Raises VocabularyError if it cannot be read."""
-    return _head(_as_written(_no_pipe(path))).startswith(_OWN)
 
 
 @contextmanager
@@ -284,7 +306,7 @@ def _format_at(path: Path) -> str:
     head = _head(path)
     if not head and not path.is_dir():
         raise VocabularyError(f"{path}: empty; download or export it again")
-    return _VOLT if head.startswith(_OWN) else guess_format(path, head)
+    return VOLT if head.startswith(_OWN) else guess_format(path, head)
 
 
 def _as_written(path: Path) -> Path:

@@ -40,7 +40,8 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
     if not data.strip():
         raise CandidateError(f"{path}:1: empty; learn the codes again")
     named = lines[0].startswith("#version:")
-    if named and lines[0].strip() not in (VERSION, _OLD):
+    version = " ".join(lines[0].split()[:2])  # "- Trained by `huggingface/tokenizers`" may follow
+    if named and version not in (VERSION, _OLD):
         what = f"{path}:1: expected {VERSION!r} or {_OLD!r}, found {lines[0][:40]!r}"
         raise CandidateError(f"{what}; learn the codes again with subword-nmt 0.3")
     rows = list(enumerate(lines[named : None if lines[-1] else -1], 1 + named))
@@ -58,7 +59,7 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
         what = "its merges spell bytes, and mark word ends by '</w>', as CLIP's do, but do not say how words are cut"
         raise CandidateError(f"{path}: {what}; give the tokenizer.json of these merges")
     is_ambiguous = bool(pairs) and not marks_ends and set("".join(map("".join, pairs))) <= set(ALPHABET)
-    is_new = is_counted or lines[0].strip() == VERSION
+    is_new = is_counted or version == VERSION
     pairs = pairs if is_new else list(_from_01(path, numbered))
     return MergeList(pairs, "suffix", notes=(_ASSUMED,) * is_ambiguous)
 
@@ -189,8 +190,11 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     listing = _beside(path)
     retained = read_vocabulary(io.StringIO(listing.read_text("utf-8")), None) if listing.exists() else None
     codes = path.read_text("utf-8")
-    if is_counted_line(codes.partition("\n")[0]):
+    first, _, others = codes.partition("\n")
+    if is_counted_line(first):
         codes = "".join([f"{VERSION}\n", *(f"{line.rpartition(' ')[0]}\n" for line in codes.splitlines())])
+    elif first.startswith(VERSION):  # without what tokenizers adds
+        codes = f"{VERSION}\n{others}"
     bpe = BPE(io.StringIO(codes), vocab=retained, glossaries=glossaries(special))
 
     def pieces(lines: Sequence[str]) -> list[list[str]]:

@@ -39,6 +39,8 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.registry import CPUDispatcher
 from numba.core.runtime.nrt import rtsys
 
+from volt.errors import VoltWarning
+
 UNUSED = 24 * 3600  # seconds since a process last started with a folder, after which it may be removed
 _PREFIX = "loops-"
 _deciding = Lock()
@@ -143,7 +145,7 @@ SILENT = 2.0  # seconds that compiling may take without a message
 MESSAGE = "volt compiles its loops, once on this machine, which takes some 10 s; run `volt warmup` to do it in advance"
 
 
-class CompilingWarning(UserWarning):
+class CompilingWarning(VoltWarning):
     """A call compiles loops, once on this machine, and takes long; `volt warmup` does it in advance."""
 
 

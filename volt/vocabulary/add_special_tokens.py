@@ -134,7 +134,7 @@ def named(vocabulary: Vocabulary, *, special: Iterable[str] | Ids = (), **roles:
         return vocabulary
     changed = {NAMES_NONE: "", FINDS_OTHERS: "", FINDS_END: "" if END in result.special.user else FINDS_END}
     changed |= dict.fromkeys(control_notes(vocabulary), "".join(control_notes(result)))
-    notes = (changed.get(loss, loss) for loss in vocabulary.provenance.get("lost", ()))
+    notes = (changed.get(loss, loss) for loss in vocabulary.notes)
     lost = [note for note in notes if note]
     if SUFFIX in result.ids and SUFFIX not in vocabulary.ids:
         lost.append(lone_end_note(result))

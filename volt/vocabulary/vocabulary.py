@@ -123,7 +123,8 @@ class Vocabulary:
             ("special", " ".join(map(arguments.shortened, self.special.all[:12]))),
             ("longest tokens", " ".join(map(arguments.shortened, longest))),
         ]
-        return html_page("Vocabulary", html_table([], rows), html_note(f"fingerprint {self.fingerprint}"))
+        notes = map(html_note, (f"fingerprint {self.fingerprint}", *self.notes))
+        return html_page("Vocabulary", html_table([], rows), *notes)
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -137,6 +138,15 @@ class Vocabulary:
         token: the token as spelled in the vocabulary, with its marker
         """
         return self.ids.get(arguments.text(token, "token"))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what its file lacks, and on what VOLT does differently from the library of the file.
+
+        >>> Vocabulary(merges=(), tokens=("a",)).notes
+        ()
+        """
+        return tuple(self.provenance.get("lost", ()))
 
     @property
     def size(self) -> int:

@@ -159,7 +159,9 @@ def _read_cut(cuts: Sequence[Json], model: Json, added: Sequence[str]) -> str:
     if not cut.keeps_spaces or cut.is_bytes:
         return name
     if spaced := next((token for token in vocab if " " in token), None):
-        raise VocabularyError(f"{spaced!r} contains a space, but VOLT needs '▁'; put Metaspace after the other steps")
+        remedy = "after the other steps, put Metaspace with prepend_scheme never and split false"
+        what = f"{spaced!r} contains a space, but VOLT needs '▁'; write '▁' in model.vocab and model.merges"
+        raise VocabularyError(f"{what}, and {remedy}")
     marked = next((token for token in vocab if PREFIX in token), None)
     if marked and not any(PREFIX in str(one.values()) for one in cuts):
         raise VocabularyError(f"{marked!r} stands for spaces, but no step writes {PREFIX!r}; put Metaspace first")
@@ -238,10 +240,10 @@ def _surrounding_losses(data: Json) -> Iterator[str]:
         return
     template = post.get("single")
     if post.get("type") == "TemplateProcessing" and isinstance(template, list):
-        n_lines = sum("Sequence" in part for part in template)
+        n_lines = sum("Sequence" in str(part) for part in template)
         if n_lines != 1:
             yield f"The template of the post-processor returns a line {n_lines} times there, once here."
-    yield f"Tokens that the post-processor ({post.get('type')}) adds to a line are not added here."
+    yield f"Tokens that the post-processor ({post.get('type')}) adds to a line are added here only on request."
 
 
 def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
@@ -266,7 +268,8 @@ def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> It
 
     rows: the added tokens with their flags, in the library's order;  data: their tokenizer.json, or {}
     """
-    users = [row for row in rows if row["content"] in vocabulary.special.user]
+    known = set(vocabulary.special.user)
+    users = [row for row in rows if row["content"] in known]
     for flag, verbs in _FLAGS.items():
         yield from _note([row["content"] for row in users if row.get(flag)], *verbs, f"there ({flag}), and not here.")
     rewrites, section = vocabulary.normalizer.name != "none", json.dumps(data.get("normalizer"))

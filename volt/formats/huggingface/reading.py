@@ -60,7 +60,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     with located(path):
         model = tokens.model_section(data)
         vocab, pairs = tokens.model_vocab(model), list(tokens.model_merges(model))
-    named, lost = tokens.role_tokens(path, model), list[str]()
+    named, lost = tokens.role_tokens(path, data), list[str]()
     try:
         added = tokens.added_tokens(data, vocab)
         own = own_scheme(data, model, added=tuple(added), end=end)
@@ -73,7 +73,8 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
         if own is None or model.get("ignore_merges"):
             refuse(model, data, scheme)
         is_own = own is not None and scheme.users == tuple(users)
-        late = {bool(row.get("normalized")) for row in data.get("added_tokens") or [] if row["content"] in users}
+        known = set(users)  # some files have thousands
+        late = {bool(row.get("normalized")) for row in data.get("added_tokens") or [] if row["content"] in known}
         is_own = is_own and late <= {scheme.normalizes_users}
         is_own = is_own and (not users or is_signed or scheme.normalizes_users)  # others write user tokens alike
         fields = tokens.read_tokens(scheme, model, tokens.all_ids(data, vocab), possible, named, users, is_own=is_own)

@@ -9,14 +9,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import filterfalse
+from contextlib import suppress
+from itertools import chain, filterfalse
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from volt.errors import VocabularyError, quoted, shown_path
 from volt.files.small_files import decoded, read_bytes
-from volt.formats.huggingface.pipeline_reading import remade
+from volt.formats.huggingface.pipeline_reading import flat, remade
 from volt.formats.huggingface.pipeline_writing import Json, Scheme
 from volt.formats.huggingface.split_patterns import ADDS_SPACE
 from volt.formats.protocol import MOST_DIGITS
@@ -113,12 +114,15 @@ def possible_merges(
     >>> possible_merges([("ab", "c"), ("a", "b"), ("xy", "z")], marker="none")
     [('ab', 'c'), ('a', 'b')]
     """
-    output, waiting = {unk} if unk else set[str](), list(merges)
-    while waiting:
-        later = [pair for pair in waiting if not all(_is_atom(part, marker) or part in output for part in pair)]
-        output.update("".join(pair) for pair in set(waiting).difference(later))
-        if len(later) == len(waiting):
-            break
+    known = {part for part in chain.from_iterable(merges) if part == unk or _is_atom(part, marker)}
+    n_before, waiting = -1, list(merges)
+    while len(waiting) != n_before:
+        n_before, later = len(waiting), list[tuple[str, str]]()
+        for left, right in waiting:
+            if left in known and right in known:
+                known.add(left + right)
+            else:
+                later.append((left, right))
         waiting = later
     left_out = set(waiting)
     return [pair for pair in merges if pair not in left_out]
@@ -180,14 +184,28 @@ def all_ids(data: Json, vocab: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(result.items(), key=itemgetter(1)))
 
 
-def role_tokens(path: Path, model: Json) -> dict[str, str]:
-    """Return role → token, as named by the model or else by other files in the folder."""
-    result = {"unk": model.get("unk_token")}
+def role_tokens(path: Path, data: Json) -> dict[str, str]:
+    """Return role → token, as named by the model, by other files in the folder, or by the post-processor."""
+    result = {"unk": data["model"].get("unk_token")}
     for name in (MAP, CONFIG):
         neighbours = path.with_name(name)
         if path.name == FILE and neighbours.exists():
             result |= {role: value for role, value in role_names(load(neighbours)) if not result.get(role)}
+    with suppress(LookupError, TypeError, AttributeError, VocabularyError):  # damaged sections name no token
+        result |= {role: value for role, value in _surrounding(data) if not result.get(role)}
     return {role: token for role, token in result.items() if isinstance(token, str)}
+
+
+def _surrounding(data: Json) -> Iterator[tuple[str, str]]:
+    """Yield the one token that the post-processor puts before a line, as bos, and the one after it, as eos."""
+    for step in flat(data.get("post_processor"), "processors"):
+        parts = [part.get("SpecialToken", {}).get("id") for part in step.get("single", ())]
+        if "cls" in step:  # as in RoBERTa
+            parts = [step["cls"][0], None, step["sep"][0]]
+        if parts[1:2] == [None]:
+            yield "bos", parts[0]
+        if parts[-2:-1] == [None]:
+            yield "eos", parts[-1]
 
 
 def role_names(config: Json) -> Iterator[tuple[str, Any]]:
@@ -322,7 +340,8 @@ def _special(
 
     In a file that VOLT wrote, the ids 0 to 3 have roles if the model's unk_token has the id 0.
     """
-    free = [token for token in unmade if token not in added]
+    users = set(added)
+    free = [token for token in unmade if token not in users]
     firsts = [token for token, number in ids.items() if number < 4]
     if is_own and len(firsts) == 4 and firsts == free[:4] and firsts[0] == named.get("unk"):
         named = dict(zip(ROLES, free[:4], strict=True)) | dict(named)

@@ -89,7 +89,7 @@ def write_with_template(vocabulary: Vocabulary, path: Path, *, chat_template: st
         raise ConfigError(f"{shown_path(path)}: a chat template needs a folder; give a path that does not end in .json")
     with located(path):
         closed, tokenizer, config = contents(vocabulary)
-    notes = [*_closing_notes(vocabulary, closed), *_notes(closed)]
+    notes = [*closing_notes(vocabulary, closed), *_notes(closed)]
     if path.suffix == ".json":
         write_together({path: _json(tokenizer).encode()})
         return notes
@@ -206,11 +206,12 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
         yield f"{what}: VOLT merges both before it looks for lower ranks, but tokenizers does not."
 
 
-def _closing_notes(vocabulary: Vocabulary, closed: Vocabulary) -> Iterator[str]:
+def closing_notes(vocabulary: Vocabulary, closed: Vocabulary) -> Iterator[str]:
     if extra := [token for token in vocabulary.scaffolding if token not in vocabulary.ids]:
         added = "token is added, with the id" if len(extra) == 1 else "tokens are added, with ids from"
         why = "merges make what VOLT splits back, which tokenizers cannot do"
-        yield f"{len(extra):,} {added} {closed.ids[extra[0]]:,}: {why}."
+        use = f"an embedding needs {len(closed):,} rows; from now on, encode with Vocabulary.closed()"
+        yield f"{len(extra):,} {added} {closed.ids[extra[0]]:,}: {why}; {use}."
 
 
 def _user_notes(scheme: Scheme, example: str) -> Iterator[str]:

@@ -159,6 +159,7 @@ def vocabulary_of(model: Any) -> Vocabulary:
     """Return the vocabulary of a model. Raises VocabularyError if it is damaged or VOLT cannot encode as it does."""
     _refuse_other_kinds(model.trainer_spec, model.normalizer_spec)
     _refuse_pieces(model)
+    left_out = list(_left_out(model))
     charsmap.check(model.normalizer_spec.precompiled_charsmap)
     rows = [(_spelled(piece, model), piece.score, piece.type) for piece in model.pieces]
     joins = _joins(rows)
@@ -176,6 +177,8 @@ def vocabulary_of(model: Any) -> Vocabulary:
     usual = (*special.all, *BYTE_TOKENS * spells_bytes, *(SUFFIX,) * has_lone_end, *tokens)
     unmade = [piece for piece, _, kind in rows if kind == NORMAL and piece in dropped - {SUFFIX}]
     lost = [*notes, *differences]
+    if left_out:
+        lost.append(f"{writing.such(left_out, 'is')} a special token that VOLT cannot have: left out, its id not used.")
     if unmade:
         lost.append(f"{writing.such(unmade, 'has')} an id that VOLT does not use, because no two pieces spell it.")
     if not spells_bytes:
@@ -197,6 +200,26 @@ def vocabulary_of(model: Any) -> Vocabulary:
         fuse_unk=not spells_bytes,
         order=() if order == usual else order,
     )
+
+
+def _left_out(model: Any) -> Iterator[str]:
+    """Yield the special tokens that VOLT cannot have, after making them unused; a user character becomes ordinary."""
+    for piece in model.pieces:
+        text = piece.piece
+        if piece.type not in (USER, CONTROL) or _can_be_special(text):
+            continue
+        if len(text) == 1:
+            piece.type = NORMAL
+        else:
+            yield text
+            piece.type = UNUSED
+            piece.piece = ""
+
+
+def _can_be_special(text: str) -> bool:
+    with suppress(ConfigError):
+        return PREFIX not in text and bool(SpecialTokens(user=(text,)))
+    return False
 
 
 def _spelled(piece: Any, model: Any) -> str:
@@ -291,8 +314,6 @@ def _refuse_pieces(model: Any) -> None:
             raise VocabularyError(f"piece {number}, {piece.piece!r}, contains U+0000; train the model again")
         if first.setdefault(piece.piece, number) != number:
             raise VocabularyError(f"piece {number}, {piece.piece!r}, repeats piece {first[piece.piece]}; remove one")
-        if piece.type == USER and PREFIX in piece.piece:
-            raise VocabularyError(f"piece {number}: user token {piece.piece!r} contains a space; train without it")
         if piece.type == CONTROL and len(piece.piece) == 1:
             raise VocabularyError(f"piece {number}: control token {piece.piece!r} is one character; train with another")
     result = {piece.piece for piece in model.pieces if piece.type == BYTE}

@@ -194,11 +194,13 @@ def differences(vocabulary: Vocabulary) -> Iterator[str]:
     special = vocabulary.special
     yield from _text_differences(vocabulary)
     if special.unk is None:
-        yield "sentencepiece needs a piece for unknown text, which the vocabulary lacks: it is added at the end."
+        what = "sentencepiece needs a piece for unknown text, which the vocabulary lacks"
+        yield f"{what}: it is added with the id {len(vocabulary):,}, so an embedding needs one row more."
     if not vocabulary.byte_fallback:
         yield from unknown_words(special.unk, vocabulary.ids, marker=vocabulary.marker)
     if not (vocabulary.byte_fallback or vocabulary.fuse_unk):
-        yield f"A run of unknown characters is one {special.unk} in sentencepiece, and one for each character here."
+        what = f"A run of unknown characters is one {special.unk} in sentencepiece, and one for each character here"
+        yield f"{what}; the vocabulary that you read from the model has one, too."
     if vocabulary.counts:
         yield "The counts of tokens are not exported."
     name = vocabulary.pretokenizer.of_lines.name

@@ -191,6 +191,7 @@ def ids_of(value: str) -> list[int]:
 
 def read_encoder(path: Path) -> Encoder:
     from volt.encode.encoder import Encoder
-    from volt.formats.registry import read_vocabulary
+    from volt.formats.registry import read_with_format
 
-    return Encoder(read_vocabulary(path))
+    vocabulary, _ = read_with_format(path)
+    return Encoder(vocabulary)

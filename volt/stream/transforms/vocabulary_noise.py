@@ -170,12 +170,12 @@ def noise_vocabulary(path: Path) -> NoiseVocabulary:
 def _tokens(path: Path) -> tuple[dict[str, int], bool]:
     from volt.files.small_files import read_bytes
     from volt.formats.protocol import HEAD_SIZE
-    from volt.formats.registry import listed_pieces, read_vocabulary
+    from volt.formats.registry import listed_pieces, read_with_format
     from volt.formats.sentencepiece.model_file import normal_pieces, recognises
 
     if recognises(path, read_bytes(path, kind=VocabularyError)[:HEAD_SIZE]):
         return normal_pieces(path), True
     if (pieces := listed_pieces(path)) is not None:
         return {piece: number for number, piece in enumerate(pieces) if not _SPECIAL.fullmatch(piece)}, False
-    vocabulary = read_vocabulary(path)
+    vocabulary, _ = read_with_format(path)
     return {token: vocabulary.ids[token] for token in vocabulary.tokens}, True

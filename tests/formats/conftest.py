@@ -1,0 +1,9 @@
+"""Files of other libraries are read here, with warnings that `test_warnings.py` checks."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker(pytest.mark.filterwarnings("ignore::volt.errors.VoltWarning"))
