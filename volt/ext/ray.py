@@ -368,6 +368,9 @@ class RayWriter:
                             if progress:
                                 progress(done)
                             yield Chunk(b""), part
+                        shard = shards[n][1]
+                        ends_file = isinstance(shard, str) or shard.stop == shard.size
+                        yield Chunk(b"", ends_file=ends_file), EncodedPart(part.values[:0], part.ends[:0])
                         n += 1
             _summarize(self.report, tally, done, start)
 
