@@ -261,7 +261,12 @@ class SampleFormat:
             if self.beyond == "refuse":
                 line = int(np.argmax(is_long))
                 fault = f"has {sizes[line] + n:,} ids, more than {self.max_length:,}"
-                raise _fault(place(line), name, fault, "drop such lines with the filter length, or truncate them")
+                raise _fault(
+                    place(line),
+                    name,
+                    fault,
+                    "drop such lines with the filter length, or set beyond to truncate in batches",
+                )
             sizes = np.minimum(sizes, self.max_length - n)
         offsets = np.concatenate([[0], np.cumsum(sizes + n)])
         out, most = np.empty(int(offsets[-1]), np.int32), len(self.vocabularies[name])
@@ -294,7 +299,7 @@ class SampleFormat:
         if not self.eos or not len(column) or not (column.sizes > 0).all():
             return column
         if len(column) > 1 and (column.data[column.starts + column.sizes - 1] == numbering.eos).all():
-            raise ConfigError(f"the ids of field {quoted(name)} end in EOS already; turn eos off")
+            raise ConfigError(f"the ids of field {quoted(name)} end in EOS already; set eos to false in batches")
         return column
 
 
@@ -306,7 +311,9 @@ def _parsed(name: str, column: Column, place: Place) -> Column:
     fault = parse_ids(np.frombuffer(text, np.uint8), MOST_ID, ids, offsets)
     if fault >= 0:
         line = text[:fault].count(bytes([_LINE_END]))
-        raise _fault(place(line), name, "contains text that is not an id", "write whole numbers, or set holds")
+        raise _fault(
+            place(line), name, "contains text that is not an id", "write whole numbers, or change holds in batches"
+        )
     return Column.of_ids(ids[: offsets[-1]], offsets)
 
 
@@ -320,7 +327,9 @@ def _unknown(
     if not is_text:
         piece = [piece for piece in value.split(" ") if piece][first - int(bounds[line])]
         fault = f"contains the piece {quoted(piece)}, which its vocabulary lacks"
-    return _fault(place(line), name, fault, "fix the line, use the vocabulary that made it, or replace unknown pieces")
+    return _fault(
+        place(line), name, fault, "fix the line, use the vocabulary that made it, or set unknown to replace in batches"
+    )
 
 
 def _fault(line: str, name: str, fault: str, remedy: str) -> StreamError:
