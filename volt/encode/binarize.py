@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
 from volt.encode.batch_encoder import EncodedPart
@@ -138,32 +137,17 @@ def _write(
     prefix: Path, parts: Iterable[tuple[Chunk, EncodedPart]], *, frame: Frame, dtype: str, documents: Documents | None
 ) -> Binarized:
     n_lines = n_ids = n_documents = 0
-    is_new = True  # whether the next sentence starts a document
+    is_new = True  # whether the next line starts a document
     with write_ids(prefix, dtype=dtype, has_documents=documents is not None) as writer:
         for chunk, part in parts:
-            ends, starts = part.ends, None
-            if documents is not None:
-                ends, starts, is_new = _sentences(part.ends, documents, is_new=is_new)
-                n_documents += int(starts.sum())
-                is_new |= chunk.ends_file
-            ids, sizes = frame.around(part.values, ends)
+            is_sentence = (np.diff(part.ends, prepend=0) > 0) | (documents != "blank")
+            ends_document = ~is_sentence | (documents == "line")
+            starts = np.append(is_new, ends_document)  # of each line, and of the line after the last
+            is_new = bool(starts[-1]) or chunk.ends_file
+            starts = starts[:-1][is_sentence]
+            ids, sizes = frame.around(part.values, part.ends[is_sentence])
             writer.add(ids, sizes, starts=starts)
             n_lines += len(sizes)
             n_ids += len(ids)
+            n_documents += int(starts.sum())
     return Binarized(Path(prefix_of(prefix)), n_lines, n_ids, dtype, None if documents is None else n_documents)
-
-
-def _sentences(
-    ends: NDArray[np.int64], documents: Documents, *, is_new: bool
-) -> tuple[NDArray[np.int64], NDArray[np.bool_], bool]:
-    """Return where sentences end, whether each starts a document, and whether the sentence after them does.
-
-    ends: (n_lines,), where the ids of each line end
-    """
-    is_sentence = np.ones(len(ends), np.bool_)
-    if documents == "blank":
-        is_sentence = np.diff(ends, prepend=0) > 0
-    starts = np.concatenate([[is_new], ~is_sentence])
-    if documents == "line":
-        starts[:] = True
-    return ends[is_sentence], starts[:-1][is_sentence], bool(starts[-1])

@@ -79,10 +79,7 @@ class IndexedIds:
         """Return a view of the ids of a sentence, counted from 0. Raises CorpusError if the sentence is damaged."""
         if not 0 <= sentence < len(self):
             raise IndexError(f"sentence {sentence} of {len(self):,}")
-        start, end, item = int(self.pointers[sentence]), self._end(sentence), self.data.itemsize
-        if start != (self._end(sentence - 1) if sentence else 0) or not start <= end <= self.data.nbytes:
-            return self.span(sentence, sentence + 1)[0]  # raises the error
-        return self.data[start // item : end // item]
+        return self.span(sentence, sentence + 1)[0]
 
     def span(self, first: int, last: int) -> tuple[Ids, Longs]:
         """Return a view of the ids of sentences `first` to `last - 1`, and the sentences' (n + 1,) bounds in this view.

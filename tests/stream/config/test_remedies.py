@@ -1,4 +1,4 @@
-"""Messages that name a key of a configuration: whoever follows one, at the place that it names, has a stream that works."""
+"""Messages that name a key of a configuration: after following one, at the place that it names, a stream works."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIELDS = {"src": "vocab.volt", "tgt": "vocab.volt"}
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a pair of files, whose first line has a tab, pairs of text and of ids, a table, and a vocabulary."""
+    """A folder with files of a pair, whose first line has a tab, pairs in one file, ids, a table, and a vocabulary."""
     monkeypatch.chdir(tmp_path)
     Path("train.de").write_text("a\tb\nc\n")
     Path("train.en").write_text("a\nb\n")
