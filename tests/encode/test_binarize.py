@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -225,7 +226,9 @@ def test_documents_that_cannot_be_written_are_refused(
 @pytest.mark.filterwarnings("ignore")  # of Megatron, about libraries for GPUs
 @pytest.mark.parametrize("dtype", ["u16", "i32"])
 def test_megatron_reads_every_sentence_and_document(files: list[str], tmp_path: Path, dtype: str) -> None:
-    """Megatron's IndexedDataset gives the sentences and bounds, and its GPTDataset the text of documents in samples."""
+    """Megatron's IndexedDataset gives the sentences and bounds, its builder writes equal bytes, and its GPTDataset has
+    the ids of documents in its samples."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
     indexed = pytest.importorskip("megatron.core.datasets.indexed_dataset", reason="megatron-core is not installed")
     gpt = pytest.importorskip("megatron.core.datasets.gpt_dataset", reason="megatron-core is not installed")
     splits = pytest.importorskip("megatron.core.datasets.utils", reason="megatron-core is not installed")
@@ -238,6 +241,15 @@ def test_megatron_reads_every_sentence_and_document(files: list[str], tmp_path: 
         assert read.document_indices.tolist() == bounds
         lines = [line for lines in texts for line in lines if line or documents != "blank"]
         assert [read[number].tolist() for number in range(len(read))] == [[*ids, 2] for ids in _ids(lines)]
+        builder = indexed.IndexedDatasetBuilder(
+            str(tmp_path / "own.bin"), dtype={"u16": np.uint16, "i32": np.int32}[dtype]
+        )
+        for first, last in pairwise(bounds):
+            for number in range(first, last):
+                builder.add_item(torch.from_numpy(read[number]))
+            builder.end_document()
+        builder.finalize(str(tmp_path / "own.idx"))
+        assert _both(prefix) == _both(tmp_path / "own")
 
     tokenizer = SimpleNamespace(eod=2, pad=-1, vocab_size=len(ENCODER.vocabulary), unique_identifiers={"name": "volt"})
     config = gpt.GPTDatasetConfig(
