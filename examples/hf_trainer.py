@@ -1,16 +1,26 @@
-"""Train a small translation model with transformers.Trainer on a stream, and continue exactly from a checkpoint.
+"""Train a small model with transformers.Trainer on a stream, and continue exactly from a checkpoint.
 
     pip install 'volt-vocab[torch]' transformers accelerate
     volt stream example batches -o steps
     python hf_trainer.py steps/stream.yaml --output run --steps 20 --save-every 10
     python hf_trainer.py steps/stream.yaml --output run --steps 40 --resume run/checkpoint-20
 
-By default, Trainer resumes by reading all earlier batches again. Set ignore_data_skip=True instead, and save the state
-of the stream in each checkpoint. Each batch holds the state after it; the trainer keeps the state of the last trained
-batch and writes it before the model. The learning rate is constant, because other schedules depend on --steps.
+After 40 steps, the weights are the same bit for bit as without the interruption (on the same machine, with the same
+number of ranks). By default, Trainer resumes by reading all earlier batches again. Set ignore_data_skip=True instead,
+and save the state of the stream in each checkpoint. Each batch holds the state after it; the trainer keeps the state of
+the last trained batch and writes it before the model. The learning rate is constant, because other schedules depend on
+--steps. A DataLoader draws a number from torch's global generator when an iteration starts, after Trainer has restored
+the generator: give it a generator of its own, or dropout differs after a resume.
 
 Each rank reads its own batches, so `get_train_dataloader` returns a loader that accelerate does not see. A stream has
 no length: set max_steps.
+
+A configuration with two fields trains a translation model, one with `pack` a language model on packed rows. To try the
+second, save this as steps/packed.yaml, and train on it in the same way:
+
+    sources:
+      parallel: {path: parallel.tsv.gz, transforms: [{keep_fields: {fields: [2]}}]}
+    batches: {fields: {text: vocab.volt}, pack: {length: 128, rows: 4}}
 """
 
 from __future__ import annotations
@@ -19,9 +29,19 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch.utils.data import DataLoader
-from transformers import BartConfig, BartForConditionalGeneration, Trainer, TrainingArguments
+from transformers import (
+    BartConfig,
+    BartForConditionalGeneration,
+    GPT2Config,
+    GPT2LMHeadModel,
+    PreTrainedModel,
+    Trainer,
+    TrainingArguments,
+)
 
+from volt.batches import ByPacks, Steps
 from volt.errors import ConfigError
 from volt.ext.torch import StreamDataset
 from volt.files.atomic import make_folder, write_atomic
@@ -37,7 +57,9 @@ class StreamTrainer(Trainer):
         self.stream_state = ""  # after the last trained batch
 
     def get_train_dataloader(self) -> DataLoader:
-        return DataLoader(self.train_dataset, batch_size=None, num_workers=self.args.dataloader_num_workers)
+        own = torch.Generator()  # the global one has the state of the checkpoint
+        n_workers = self.args.dataloader_num_workers
+        return DataLoader(self.train_dataset, batch_size=None, num_workers=n_workers, generator=own)
 
     def _save_checkpoint(self, model: Any, trial: Any, *args: Any, **options: Any) -> None:
         folder = Path(self.args.output_dir, f"checkpoint-{self.state.global_step}")
@@ -61,8 +83,15 @@ def state_in(checkpoint: Path) -> str:
 
 
 def arguments_of(batch: dict[str, Any]) -> dict[str, Any]:
-    """Rename the arrays of a step for models of transformers."""
+    """Rename the arrays of a step for models of transformers.
+
+    The target of a pack is shifted: target[i] follows src_tokens[i]. Causal models of transformers shift labels
+    themselves, so move the target back. They ignore the label -100, and the first label of each row.
+    """
     net_input = batch["net_input"]
+    if "prev_output_tokens" not in net_input:
+        labels = batch["target"].masked_fill(~batch["tgt_mask"], -100).roll(1, dims=1)
+        return {"input_ids": net_input["src_tokens"], "position_ids": net_input["position_ids"], "labels": labels}
     return {
         "input_ids": net_input["src_tokens"], "attention_mask": batch["src_mask"].long(),
         "decoder_input_ids": net_input["prev_output_tokens"],
@@ -70,8 +99,14 @@ def arguments_of(batch: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def small_model(n_tokens: int, *, width: int = 16) -> BartForConditionalGeneration:
-    """Return a model with few parameters."""
+def small_model(n_tokens: int, *, pack: int | None, width: int = 16) -> PreTrainedModel:
+    """Return a model with few parameters: a language model for packed rows of `pack` ids, or a translation model.
+
+    With use_cache=False and without attention_mask, attention stays within the samples of a row, by position_ids.
+    """
+    if pack is not None:
+        sizes = {"vocab_size": n_tokens, "n_positions": pack, "n_embd": width, "n_layer": 1, "n_head": 2}
+        return GPT2LMHeadModel(GPT2Config(**sizes, bos_token_id=None, eos_token_id=None, use_cache=False))
     values = {"layers": 1, "attention_heads": 2, "ffn_dim": width}
     sizes = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in values.items()}
     return BartForConditionalGeneration(BartConfig(vocab_size=n_tokens, d_model=width, **sizes))
@@ -79,16 +114,22 @@ def small_model(n_tokens: int, *, width: int = 16) -> BartForConditionalGenerati
 
 def train(
     dataset: StreamDataset, *, n_tokens: int, output: Path, steps: int, save_every: int, resume: Path | None = None,
-    **options: Any,
+    pack: int | None = None, **options: Any,
 ) -> StreamTrainer:  # fmt: skip
-    """Train until `steps` steps in total. resume: a checkpoint;  options: for TrainingArguments"""
+    """Train until `steps` steps in total.
+
+    pack: the length of packed rows, None for a translation model
+    resume: a checkpoint
+    options: for TrainingArguments
+    """
     if resume is not None:
         dataset.load_state_dict(state_in(resume))
     options.setdefault("lr_scheduler_type", "constant")
     args = TrainingArguments(
         str(output), max_steps=steps, save_steps=save_every, ignore_data_skip=True, report_to=[], **options
     )
-    trainer = StreamTrainer(small_model(n_tokens), args, train_dataset=dataset)
+    torch.manual_seed(args.seed)  # for the weights
+    trainer = StreamTrainer(small_model(n_tokens, pack=pack), args, train_dataset=dataset)
     trainer.train(resume_from_checkpoint=None if resume is None else str(resume))
     return trainer
 
@@ -103,7 +144,10 @@ def main() -> None:
     parser.add_argument("--resume", type=Path, help="a checkpoint")
     args = parser.parse_args()
     options = {name: getattr(args, name) for name in ("output", "steps", "save_every", "resume")}
-    train(StreamDataset(args.config, tell=True), n_tokens=args.tokens, **options)
+    with Steps.from_config(args.config) as opened:
+        rule = opened.rule
+    pack = rule.length if isinstance(rule, ByPacks) else None
+    train(StreamDataset(args.config, tell=True), n_tokens=args.tokens, pack=pack, **options)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,10 @@
     python lightning_loop.py steps/stream.yaml --output run --steps 40 --resume run/last.ckpt
 
 It prints the total number of steps and the last loss: `20 steps, loss …`, then `40 steps, loss …`. The second run
-continues with the batch after the last one of the first run.
+continues with the batch after the last one of the first run, and ends with the weights of a run without interruption.
+For a model that draws random numbers, such as dropout, only the batches are the same, because Lightning does not save
+the state of random generators. If you save it, a DataLoader needs a generator of its own, as here: it draws from it
+when an iteration starts.
 
 Lightning saves the state of a LightningDataModule in its checkpoints, and prefetches one batch. So do not save the
 loader's state, which is one step ahead, but the state stored in the batch that is being trained on: `StreamData` keeps
@@ -36,7 +39,8 @@ class StreamData(LightningDataModule):
         self.dataset, self.n_workers, self.state = dataset, n_workers, dataset.state_dict()
 
     def train_dataloader(self) -> DataLoader:
-        return DataLoader(self.dataset, batch_size=None, num_workers=self.n_workers)
+        own = torch.Generator()
+        return DataLoader(self.dataset, batch_size=None, num_workers=self.n_workers, generator=own)
 
     def on_after_batch_transfer(self, batch: dict[str, Any], dataloader_idx: int) -> dict[str, Any]:
         self.state = batch.pop("state", self.state)

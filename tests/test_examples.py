@@ -6,6 +6,7 @@ import re
 import runpy
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable
 from importlib.util import find_spec
 from itertools import islice
@@ -108,12 +109,39 @@ def test_a_stream_for_marian_goes_on(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_loop_of_lightning_goes_on(tmp_path: Path) -> None:
-    """The second run counts the steps of the first (tests/ext/test_trainers.py: and reads the batches behind them)."""
+    """The second run counts the steps of the first, and has the weights of an uninterrupted run (and reads the batches
+    behind those of the first: tests/ext/test_trainers.py)."""
     needs("torch", "lightning")
     start("volt", "stream", "example", "batches", "-o", "steps", folder=tmp_path)
     program = [sys.executable, FOLDER / "lightning_loop.py", "steps/stream.yaml", "--output", "run", "--steps"]
     assert "10 steps, loss " in start(*program, "10", folder=tmp_path)
     assert "20 steps, loss " in start(*program, "20", "--resume", "run/last.ckpt", folder=tmp_path)
+    program[program.index("run")] = "whole"
+    start(*program, "20", folder=tmp_path)
+    import torch
+
+    resumed, whole = (torch.load(tmp_path / name / "last.ckpt")["state_dict"] for name in ("run", "whole"))
+    assert resumed.keys() == whole.keys()
+    assert all(torch.equal(value, whole[name]) for name, value in resumed.items())
+
+
+@pytest.mark.slow
+def test_a_trainer_of_transformers_goes_on(tmp_path: Path) -> None:
+    """A language model on the packed rows of the program's header: a resumed run writes the weights of an uninterrupted
+    one (tests/ext/test_trainers.py: also a translation model)."""
+    needs("torch", "transformers", "accelerate")
+    start("volt", "stream", "example", "batches", "-o", "steps", folder=tmp_path)
+    header = (FOLDER / "hf_trainer.py").read_text(encoding="utf-8").split('"""')[1]
+    config = textwrap.dedent(header[header.index("    sources:") :])
+    (tmp_path / "steps" / "packed.yaml").write_text(config, encoding="utf-8")
+    program = [sys.executable, FOLDER / "hf_trainer.py", "steps/packed.yaml", "--save-every", "2"]
+    start(*program, "--output", "run", "--steps", "3", folder=tmp_path)
+    start(*program, "--output", "run", "--steps", "4", "--resume", "run/checkpoint-2", folder=tmp_path)
+    start(*program, "--output", "whole", "--steps", "4", folder=tmp_path)
+    resumed, whole = (
+        (tmp_path / name / "checkpoint-4" / "model.safetensors").read_bytes() for name in ("run", "whole")
+    )
+    assert resumed == whole
 
 
 def test_a_tokenizer_grows_and_shrinks(program: Program) -> None:

@@ -1,4 +1,4 @@
-"""`volt binarize`: text → the indexed ids of fairseq and Megatron, a .bin and an .idx file."""
+"""`volt binarize`: text → the indexed ids of fairseq or Megatron, a .bin and an .idx file."""
 
 from __future__ import annotations
 
@@ -56,12 +56,18 @@ def binarize(
         Literal["u8", "i8", "i16", "i32", "i64", "u16", "u32", "u64"] | None,
         option("KIND", "Type of the ids in .bin; default: u16 for fewer than 65,500 ids, else i32."),
     ] = None,
+    documents: Annotated[
+        Literal["line", "file", "blank"] | None,
+        option("UNIT", "Write Megatron's index: a document is a line, a file, or the lines up to a blank line."),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Encode text into indexed ids, the .bin and .idx of fairseq and Megatron.
+    """Encode text into indexed ids, the .bin and .idx of fairseq, or with --documents of Megatron.
 
     Each line becomes a sentence of ids followed by eos; an empty line is eos alone, so the lines of a translation stay
     aligned. All input files are written to one such pair; if the output is a folder, each input file has its own pair.
+    For Megatron's GPT, use --documents line, because it samples sentences, not documents. With --documents blank, blank
+    lines only separate documents.
     With --engine ray, workers write the pairs of a folder; a single pair is written here, and workers encode.
     """
     with loading():
@@ -78,7 +84,8 @@ def binarize(
         frame = around.frame(encoder)
         prepare_kernels(phases, "encode", "words")
     with phases.phase("binarize", total=total_size(files), unit="B") as advance, engine.running(connects=False):
-        options: dict[str, Any] = {"frame": frame, "dtype": dtype, "job": job, "progress": advance}
+        options: dict[str, Any] = {"frame": frame, "dtype": dtype, "documents": documents, "job": job}
+        options["progress"] = advance
         writer = engine.writer(quiet=quiet)
         if is_folder(out):
             written = binarize_each(encoder, files, Path(out), write=writer.each if writer else None, **options)
@@ -86,8 +93,10 @@ def binarize(
             written = iter([binarize(encoder, files, Path(out), parts=writer.parts if writer else None, **options)])
         for output in written:
             if not quiet:
-                ids = f"{counted(output.n_ids, 'id')} as {output.dtype}"
-                say(f"{shown_path(output.prefix)}: {counted(output.n_lines, 'line')}, {ids}")
+                sizes = [counted(output.n_lines, "line"), f"{counted(output.n_ids, 'id')} as {output.dtype}"]
+                if output.n_documents is not None:
+                    sizes.insert(0, counted(output.n_documents, "document"))
+                say(f"{shown_path(output.prefix)}: {', '.join(sizes)}")
 
 
 def _outputs(paths: list[str], out: str) -> list[Path]:

@@ -48,6 +48,23 @@ def test_what_stands_around_lines_is_asked_for(run: Run, model: str) -> None:
     assert Path("a.bin").read_bytes() == packed(ids, "i64")[0]
 
 
+def test_documents_write_the_index_of_megatron(run: Run, model: str, tmp_path: Path) -> None:
+    """--documents takes lines, files and blank lines, from stdin and into a folder, and reports the documents."""
+    ids = _encoded(run, model)[:3]
+    text = "\n".join(TEXT.splitlines()[:2]) + "\n\n" + TEXT.splitlines()[2] + "\n"
+    (tmp_path / "t.txt").write_text(text)
+    lines = {"line": [*ids[:2], [], ids[2]], "file": [*ids[:2], [], ids[2]], "blank": ids}
+    bounds = {"line": range(5), "file": [0, 4], "blank": [0, 2, 3]}
+    n_documents = {"line": "4 documents, 4 lines", "file": "1 document, 4 lines", "blank": "2 documents, 3 lines"}
+    for kind, sentences in lines.items():
+        expected = packed([[*line, 2] for line in sentences], "i32", documents=bounds[kind])
+        options = ["-m", model, "--documents", kind, "--dtype", "i32", "-o"]
+        made = [run("binarize", *options, "out/", "t.txt"), run("binarize", *options, "one", stdin=text.encode())]
+        for prefix, done in zip(("out/t.txt", "one"), made, strict=True):
+            assert tuple((tmp_path / f"{prefix}.{ending}").read_bytes() for ending in ("bin", "idx")) == expected
+            assert done.stderr.decode().startswith(f"{prefix}: {n_documents[kind]}, ")
+
+
 REFUSED = {
     "stdout": (["-o", "-"], 2, "-o -: ids are two files, .bin and .idx, but stdout takes only one; name a file"),
     "token": (["-o", "a", "--eos", "</x>"], 2, "eos '</x>' is not a token of the vocabulary; give one of its special"),
@@ -56,6 +73,11 @@ REFUSED = {
         ["-o", "a", "--dtype", "u8", "--eos", "300"],
         2,
         "dtype 'u8' allows ids up to 255, but the",
+    ),
+    "dtype of fairseq": (
+        ["-o", "a", "--documents", "file", "--dtype", "u64"],
+        2,
+        "Megatron does not read the dtype 'u64'; pass --dtype i64",
     ),
     "no folder": (["-o", "none/a"], 1, "none/a.idx: cannot be written: no such file or directory"),
     "no place": ([], 2, "Missing option '-o' / '--output'"),

@@ -186,7 +186,8 @@ def test_lines_that_do_not_fit_have_a_place(volt_stream: Run, config: Path) -> N
     config.write_text(text.replace("on_long: report", "on_long: raise"))
     found = refused(volt_stream, "b.yaml", status=1)
     assert "pairs.tsv:" in found
-    assert "max_length is 15; raise it, drop such lines with the filter length, or set on_long to report" in found
+    assert "max_length (longest in a configuration) is 15; raise it, drop such lines with the filter length" in found
+    assert "or set on_long to report in batches" in found
     endless = text.replace("  longest: 15\n", "").replace("epochs: 1, ", "")
     config.write_text(endless.replace("max_tokens: 40", "max_tokens: 1"))
     assert "too long (max_tokens is 1), the first at pairs.tsv:" in refused(volt_stream, "b.yaml", status=1)

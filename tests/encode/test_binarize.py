@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from drawn import examples
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from indexed_ids import packed, unpacked
 from texts_to_encode import LINES, write_texts
 
 from volt.encode import binarize as binarizing
-from volt.encode.binarize import binarize, binarize_each
+from volt.encode.binarize import Documents, binarize, binarize_each
 from volt.encode.encoder import Encoder
 from volt.encode.files import EncodeJob, encode_stream
 from volt.encode.frames import Frame
-from volt.errors import ConfigError, CorpusError
+from volt.errors import ArgumentError, ConfigError, CorpusError
+from volt.files.indexed_dataset import open_ids
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
@@ -115,3 +120,148 @@ def test_no_input_is_written_over_and_nothing_half_written_is_left(
         binarize(ENCODER, [str(tmp_path / "bad.txt")], tmp_path / "y")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "b.txt", "bad.txt", "c.txt.gz", "x.bin"]
     assert binarizing.pair_files(tmp_path / "y.bin") == [tmp_path / "y.bin", tmp_path / "y.idx"]
+
+
+def naive_documents(texts: list[list[str]], documents: Documents) -> list[list[str]]:
+    """The lines of each document, by the definition of each kind."""
+    if documents == "line":
+        return [[line] for lines in texts for line in lines]
+    if documents == "file":
+        return [lines for lines in texts if lines]
+    found: list[list[str]] = [[]]
+    for lines in texts:
+        for line in [*lines, ""]:
+            if not line:
+                found.append([])
+            else:
+                found[-1].append(line)
+    return [lines for lines in found if lines]
+
+
+def write_lines(folder: Path, texts: list[list[str]]) -> list[str]:
+    """Write a file for each text, and return their paths."""
+    paths = [folder / f"{number}.txt" for number in range(len(texts))]
+    for path, lines in zip(paths, texts, strict=True):
+        path.write_text("".join(f"{line}\n" for line in lines))
+    return list(map(str, paths))
+
+
+def expected_pair(documents: list[list[str]], frame: Frame) -> tuple[bytes, bytes]:
+    """The files of an independent writer."""
+    bounds = np.cumsum([0, *map(len, documents)]).tolist()
+    lines = [[*frame.front, *ids, *frame.back] for document in documents for ids in _ids(document)]
+    return packed(lines, "u16", documents=bounds)
+
+
+TEXTS = st.lists(st.lists(st.sampled_from(["", "low", "lo w", "wow low"]), max_size=6), min_size=1, max_size=4)
+
+
+@settings(deadline=None, max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(TEXTS, st.sampled_from(["line", "file", "blank"]), st.sampled_from([Frame(), Frame((1,), (2,))]))
+def test_documents_are_lines_or_files_or_end_at_blank_lines(
+    tmp_path: Path, texts: list[list[str]], documents: Documents, frame: Frame
+) -> None:
+    """One pair of all files, and a pair of each, have the documents of an independent reading of the text."""
+    paths = write_lines(tmp_path, texts)
+    made = binarize(ENCODER, paths, tmp_path / "out", frame=frame, documents=documents)
+    naive = naive_documents(texts, documents)
+    assert _both(tmp_path / "out") == expected_pair(naive, frame)
+    assert (made.n_documents, made.n_lines) == (len(naive), sum(map(len, naive)))
+    for one, text in zip(
+        binarize_each(ENCODER, paths, tmp_path / "each", frame=frame, documents=documents), texts, strict=True
+    ):
+        assert _both(one.prefix) == expected_pair(naive_documents([text], documents), frame)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_a_document_goes_on_over_the_parts_of_a_file(tmp_path: Path, n_threads: int) -> None:
+    """Documents longer than a chunk of text stay whole, cut lines included."""
+    text = [*["low lo"] * 40_000, "", "", *["lo w lo"] * 30_000]
+    paths = write_lines(tmp_path, [text, ["low"]])
+    job = EncodeJob("bin", n_threads=n_threads, truncate=2)
+    binarize(ENCODER, paths, tmp_path / "out", frame=Frame((), (2,)), documents="blank", job=job)
+    found = open_ids(tmp_path / "out")
+    found.check()
+    assert found.documents is not None
+    assert found.documents.tolist() == [0, 40_000, 70_000, 70_001]
+    assert set(found.sizes.tolist()) == {2, 3}
+
+
+def test_a_second_run_writes_the_other_index(files: list[str], tmp_path: Path) -> None:
+    """The pair is replaced, in either order; without documents, its bytes are fairseq's."""
+    results = list[tuple[bytes, bytes]]()
+    for documents in (None, "file", None, "line"):
+        made = binarize(ENCODER, files, tmp_path / "out", documents=documents)  # type: ignore[arg-type]
+        results.append(_both(tmp_path / "out"))
+        assert (made.n_documents is None) == (documents is None)
+    lines = [[*ids, 2] for ids in _ids([*LINES, *LINES[:3]])]
+    assert results[0] == results[2] == packed(lines, "u16")
+    assert results[1] == packed(lines, "u16", documents=[0, len(LINES), len(lines)])
+    assert results[3] == packed(lines, "u16", documents=range(len(lines) + 1))
+
+
+REFUSED_DOCUMENTS: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"documents": "page"}, ConfigError, "unknown documents 'page'; choose from line, file, blank"),
+    ({"documents": 5}, ArgumentError, "documents is 5"),
+    ({"dtype": "u32"}, ConfigError, "Megatron does not read the dtype 'u32'; pass dtype='i64'"),
+    (
+        {"documents": "blank", "job": EncodeJob("bin", eos=True)},
+        ConfigError,
+        "no line is blank with bos, eos or pad_to",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "error", "message"), REFUSED_DOCUMENTS)
+def test_documents_that_cannot_be_written_are_refused(
+    files: list[str], tmp_path: Path, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    """Before any work: an unknown kind, a dtype that Megatron does not read, lines that cannot be blank."""
+    with pytest.raises(error, match=message):
+        binarize(ENCODER, files, tmp_path / "out", **{"documents": "line"} | options)
+    assert not (tmp_path / "out.idx").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of Megatron, about libraries for GPUs
+@pytest.mark.parametrize("dtype", ["u16", "i32"])
+def test_megatron_reads_every_sentence_and_document(files: list[str], tmp_path: Path, dtype: str) -> None:
+    """Megatron's IndexedDataset gives the sentences and bounds, its builder writes equal bytes, and its GPTDataset has
+    the ids of documents in its samples."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    indexed = pytest.importorskip("megatron.core.datasets.indexed_dataset", reason="megatron-core is not installed")
+    gpt = pytest.importorskip("megatron.core.datasets.gpt_dataset", reason="megatron-core is not installed")
+    splits = pytest.importorskip("megatron.core.datasets.utils", reason="megatron-core is not installed")
+    texts = [["low", "", "lo w", "wow"], ["low low"]]
+    paths = write_lines(tmp_path, texts)
+    for documents, bounds in (("line", [0, 1, 2, 3, 4, 5]), ("file", [0, 4, 5]), ("blank", [0, 1, 3, 4])):
+        prefix = tmp_path / documents
+        binarize(ENCODER, paths, prefix, documents=documents, dtype=dtype)  # type: ignore[arg-type]
+        read = indexed.IndexedDataset(str(prefix))
+        assert read.document_indices.tolist() == bounds
+        lines = [line for lines in texts for line in lines if line or documents != "blank"]
+        assert [read[number].tolist() for number in range(len(read))] == [[*ids, 2] for ids in _ids(lines)]
+        builder = indexed.IndexedDatasetBuilder(
+            str(tmp_path / "own.bin"), dtype={"u16": np.uint16, "i32": np.int32}[dtype]
+        )
+        for first, last in pairwise(bounds):
+            for number in range(first, last):
+                builder.add_item(torch.from_numpy(read[number]))
+            builder.end_document()
+        builder.finalize(str(tmp_path / "own.idx"))
+        assert _both(prefix) == _both(tmp_path / "own")
+
+    tokenizer = SimpleNamespace(eod=2, pad=-1, vocab_size=len(ENCODER.vocabulary), unique_identifiers={"name": "volt"})
+    config = gpt.GPTDatasetConfig(
+        random_seed=1, sequence_length=4, tokenizer=tokenizer, reset_position_ids=False, reset_attention_mask=False,
+        eod_mask_loss=False, split="1,0,0", blend=([str(tmp_path / "line")], None), path_to_cache=str(tmp_path),
+    )  # fmt: skip
+    data = gpt.GPTDataset.build_low_level_dataset(str(tmp_path / "line"), config)
+    indices = np.arange(len(data), dtype=np.int32)
+    samples = gpt.GPTDataset(data, str(tmp_path / "line"), indices, None, splits.Split.train, config)
+    order = samples.document_index.tolist()
+    tokens = np.concatenate([data[number] for number in order]).tolist()
+    assert len(samples) == (len(tokens) - 1) // 4
+    for place, number in enumerate(samples.shuffle_index.tolist()):
+        assert samples[place]["tokens"].tolist() == tokens[4 * number : 4 * number + 4]
+        assert samples[place]["labels"].tolist() == tokens[4 * number + 1 : 4 * number + 5]

@@ -60,7 +60,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     lines = "".join(f"für low lower {'new' * (number % 7)}est {number % 977}\r\n" for number in range(20_000)).encode()
     (folder / "a.txt").write_bytes(lines)
     (folder / "b.txt.gz").write_bytes(gzip.compress(lines[:50_000]))
-    (folder / "c.txt").write_bytes(b"\xef\xbb\xbflow\nlower")
+    (folder / "c.txt").write_bytes(b"\xef\xbb\xbflow\n\nlower")
     (folder / "d.txt").write_bytes(b"")
     (folder / "e.txt").write_bytes(lines + b"\xff\n" + lines)
     return sorted(map(str, folder.iterdir()))
@@ -271,6 +271,10 @@ def test_one_output_of_ranges_is_that_of_one_process(
     assert encode_one(encoder, paths, there, job=job, parts=parts) == encode_one(encoder, paths, here, job=job)
     binarize(encoder, paths, there.with_name("pair"), job=job, parts=parts)
     binarize(encoder, paths, here.with_name("pair"), job=job)
+    for documents in ("file", "blank"):
+        options: dict[str, Any] = {"documents": documents, "job": replace(job, eos=False)}
+        binarize(encoder, paths, there.with_name(documents), parts=parts, **options)
+        binarize(encoder, paths, here.with_name(documents), **options)
     assert files_of(there.parent) == files_of(here.parent)
     if job.is_text:
         whole = b"".join(encode_stream(encoder, paths, job=job))

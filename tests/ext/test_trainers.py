@@ -1,21 +1,27 @@
-"""Trainers of others on a stream: a run that resumes trains on the batches that would have come, each once."""
+"""Trainers of others on a stream: a run that resumes trains on the batches that would have come, each once, and ends
+with the weights of a run without interruption."""
 
 from __future__ import annotations
 
 import json
+import random
 import re
 import runpy
 from collections.abc import Callable
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from loaders import torch
 from places import ROOT
 from steps_of_streams import TOKENS, given, steps_of, written
 
+from volt.batches import Samples, collate_packed
+from volt.batches.collation import to_torch
+from volt.batches.packing import cut_samples
 from volt.errors import ConfigError
 from volt.ext.torch import StreamDataset
 
@@ -36,24 +42,91 @@ def expected(folder: Path, n: int) -> list[list[int]]:
     return given(steps_of(folder, N, epochs=None), n)
 
 
-@pytest.mark.parametrize("n_workers", [0, 2])
-def test_transformers_trainer_goes_on(tmp_path: Path, make: Callable[[], StreamDataset], n_workers: int) -> None:
-    """A checkpoint of Trainer holds the state behind the last batch that was trained on."""
+def hf_example() -> dict[str, Any]:
+    """The names of the example with transformers, or skip the test."""
     pytest.importorskip("transformers", reason="transformers is not installed")
     pytest.importorskip("accelerate", reason="accelerate, which Trainer needs, is not installed")
-    example = runpy.run_path(str(EXAMPLES / "hf_trainer.py"))
+    return runpy.run_path(str(EXAMPLES / "hf_trainer.py"))
+
+
+def weights_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """A copy of a model's weights."""
+    return {name: value.detach().clone() for name, value in model.state_dict().items()}
+
+
+def assert_equal_weights(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> None:
+    """Check that weights are equal bit for bit."""
+    assert first.keys() == second.keys()
+    assert [name for name, value in first.items() if not torch.equal(value, second[name])] == []
+
+
+@pytest.mark.parametrize(("n_workers", "packed"), [(0, False), (2, False), (0, True)])
+def test_transformers_trainer_goes_on(tmp_path: Path, n_workers: int, packed: bool) -> None:
+    """A checkpoint of Trainer holds the state behind the last batch that was trained on, and a resumed run has the
+    weights of an uninterrupted one, though the model has dropout."""
+    example = hf_example()
     seen: list[list[int]] = []
     names = example["StreamTrainer"].compute_loss.__globals__
     names["arguments_of"] = watched(names["arguments_of"], seen)
     options: dict[str, Any] = {
-        "n_tokens": len(TOKENS), "output": tmp_path / "run", "save_every": 4, "use_cpu": True, "disable_tqdm": True,
-        "dataloader_num_workers": n_workers, "gradient_accumulation_steps": 2,
+        "n_tokens": len(TOKENS), "save_every": 4, "use_cpu": True, "disable_tqdm": True,
+        "dataloader_num_workers": n_workers, "gradient_accumulation_steps": 2, "pack": 32 if packed else None,
     }  # fmt: skip
-    example["train"](make(), steps=6, **options)
-    assert seen == expected(tmp_path, 12)
+
+    def run(output: str, *, steps: int, resume: Path | None = None) -> dict[str, torch.Tensor]:
+        config = partial(steps_of, tmp_path, N, packed=packed, epochs=None)
+        data = StreamDataset(config, rank=0, world=1, tell=True)
+        torch.rand(steps)  # whatever was drawn before
+        trainer = example["train"](data, output=tmp_path / output, steps=steps, resume=resume, **options)
+        return weights_of(trainer.model)
+
+    written(tmp_path, N)
+    whole = run("whole", steps=8)
+    batches = given(steps_of(tmp_path, N, packed=packed, epochs=None), 16)
+    assert seen == batches
     seen.clear()
-    example["train"](make(), steps=8, resume=tmp_path / "run" / "checkpoint-4", **options)
-    assert seen == expected(tmp_path, 16)[8:]
+    run("run", steps=6)
+    assert seen == batches[:12]
+    seen.clear()
+    resumed = run("run", steps=8, resume=tmp_path / "run" / "checkpoint-4")
+    assert seen == batches[8:]
+    assert_equal_weights(resumed, whole)
+
+
+def test_labels_of_packs_are_the_next_ids_of_the_same_sample() -> None:
+    """The loss of a model of transformers is that of its logits with the step's target, but for each row's last place;
+    its logits are those of each sample alone. Samples may be split."""
+    example = hf_example()
+    samples = cut_samples(Samples.of({"text": [[5, 6, 7, 8, 9, 2], [10, 2], [11, 12, 2]]}), 4)
+    step = to_torch(collate_packed(samples, [[3, 1], [0, 2]], length=8, pad=0, eos=2))
+    torch.manual_seed(1)
+    model = example["small_model"](20, pack=8).eval()
+    with torch.no_grad():
+        found = model(**example["arguments_of"](step))
+    target = step["target"].masked_fill(~step["tgt_mask"], -100)[:, :-1]
+    expected = torch.nn.functional.cross_entropy(found.logits[:, :-1].flatten(0, 1), target.flatten())
+    assert float(found.loss) == pytest.approx(float(expected), rel=1e-6)
+    flat, bounds = step["net_input"]["src_tokens"].flatten(), step["net_input"]["cu_seqlens"].tolist()
+    with torch.no_grad():
+        alone = [model(flat[start:end][None]).logits[0] for start, end in pairwise(bounds)]
+    torch.testing.assert_close(found.logits.flatten(0, 1), torch.cat(alone))
+
+
+@pytest.mark.parametrize("columns", [True, False])
+@pytest.mark.parametrize("n_workers", [0, 1])
+def test_a_dataset_in_a_plain_trainer_is_refused(
+    tmp_path: Path, make: Callable[[], StreamDataset], n_workers: int, columns: bool
+) -> None:
+    """The message says which method to override; without it, the trainer removes all arrays, and finds no batch."""
+    example = hf_example()
+    from transformers import Trainer, TrainingArguments
+
+    options: dict[str, Any] = {"use_cpu": True, "disable_tqdm": True, "report_to": [], "max_steps": 1}
+    options |= {"remove_unused_columns": columns, "dataloader_num_workers": n_workers}
+    arguments = TrainingArguments(str(tmp_path / "run"), **options)
+    trainer = Trainer(example["small_model"](len(TOKENS), pack=None), arguments, train_dataset=make())
+    with pytest.raises(ConfigError, match="override its get_train_dataloader to return DataLoader"):
+        trainer.train()
 
 
 def test_a_checkpoint_without_a_state_of_the_stream_is_reported(tmp_path: Path) -> None:
@@ -68,7 +141,8 @@ def test_a_checkpoint_without_a_state_of_the_stream_is_reported(tmp_path: Path) 
 
 @pytest.mark.parametrize("n_workers", [0, 2])
 def test_lightning_goes_on(tmp_path: Path, make: Callable[[], StreamDataset], n_workers: int) -> None:
-    """A checkpoint of Lightning holds the state behind the last batch that was trained on, though it fetches ahead."""
+    """A checkpoint of Lightning holds the state behind the last batch that was trained on, though it fetches ahead; a
+    resumed run has the weights of an uninterrupted one."""
     pytest.importorskip("lightning", reason="lightning is not installed")
     example = runpy.run_path(str(EXAMPLES / "lightning_loop.py"))
     seen: list[list[int]] = []
@@ -79,15 +153,26 @@ def test_lightning_goes_on(tmp_path: Path, make: Callable[[], StreamDataset], n_
             return super().training_step(batch, batch_idx)
 
     options: dict[str, Any] = {
-        "output": tmp_path / "run", "save_every": 4, "n_workers": n_workers, "logger": False, "accelerator": "cpu",
+        "save_every": 4, "n_workers": n_workers, "logger": False, "accelerator": "cpu",
         "enable_progress_bar": False, "enable_model_summary": False,
     }  # fmt: skip
-    example["train"](make(), model=Watching(len(TOKENS)), steps=6, **options)
+
+    def run(output: str, *, steps: int, resume: Path | None = None) -> dict[str, torch.Tensor]:
+        torch.manual_seed(1 if resume is None else 2)
+        model = Watching(len(TOKENS))
+        example["train"](make(), model=model, output=tmp_path / output, steps=steps, resume=resume, **options)
+        return weights_of(model)
+
+    whole = run("whole", steps=9)
+    assert seen == expected(tmp_path, 9)
+    seen.clear()
+    run("run", steps=6)
     assert seen == expected(tmp_path, 6)
     seen.clear()
     [checkpoint] = (tmp_path / "run").glob("*step=4*.ckpt")
-    example["train"](make(), model=Watching(len(TOKENS)), steps=9, resume=checkpoint, **options)
+    resumed = run("run", steps=9, resume=checkpoint)
     assert seen == expected(tmp_path, 9)[4:]
+    assert_equal_weights(resumed, whole)
 
 
 def example_data(dataset: StreamDataset) -> Any:
@@ -103,6 +188,31 @@ def page_data(dataset: StreamDataset) -> Any:
     exec(block, names)  # as the test of the pages does
     names["StreamDataset"] = lambda config, tell: dataset
     return names["StreamData"]("stream.yaml")
+
+
+@pytest.mark.parametrize("data_of", [example_data, page_data])
+@pytest.mark.parametrize("n_workers", [0, 1])
+def test_loaders_of_examples_draw_no_numbers(
+    make: Callable[[], StreamDataset], data_of: Callable[[StreamDataset], Any], n_workers: int
+) -> None:
+    """Reading, saving and loading leave the global generators of torch, NumPy and Python as they are, so dropout is the
+    same after a resume."""
+    pytest.importorskip("lightning", reason="lightning is not installed")
+    data = data_of(make())
+    data.n_workers = n_workers
+    before = generators()
+    batches = iter(data.train_dataloader())
+    data.on_after_batch_transfer(next(batches), 0)
+    again = data_of(make())
+    again.load_state_dict(data.state_dict())
+    next(iter(again.train_dataloader()))
+    assert generators() == before
+
+
+def generators() -> tuple[Any, ...]:
+    """The states of the global random generators."""
+    numpy_state = repr(np.random.get_state())  # noqa: NPY002
+    return torch.get_rng_state().tolist(), numpy_state, random.getstate()
 
 
 @pytest.mark.parametrize("data_of", [example_data, page_data])

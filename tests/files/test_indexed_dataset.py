@@ -83,6 +83,42 @@ def test_megatrons_documents_are_reported_by_the_length(
     assert [found.ids(number).tolist() for number in range(len(found))] == sentences
 
 
+def test_an_index_with_documents_has_the_bytes_of_megatron(tmp_path: Path) -> None:
+    """Count of bounds after the count of sentences, and bounds at the end, in the bytes of Megatron's format."""
+    with write_ids(tmp_path / "m", dtype="u16", has_documents=True) as writer:
+        writer.add(np.array([5, 6, 2, 2]), np.array([3, 1, 0]), starts=np.array([True, False, True]))
+    parts = ["4d4d49444944580000", "0100000000000000", "08", "0300000000000000", "0300000000000000"]
+    parts += ["030000000100000000000000", "000000000000000006000000000000000800000000000000"]
+    parts += ["000000000000000002000000000000000300000000000000"]
+    assert (tmp_path / "m.idx").read_bytes().hex() == "".join(parts)
+    assert (tmp_path / "m.bin").read_bytes().hex() == "0500060002000200"
+
+
+@QUICK
+@given(typed_sentences(), st.integers(1, 3), st.booleans(), st.data())
+def test_documents_come_back(
+    tmp_path: Path, message: tuple[str, list[list[int]]], at_a_time: int, by_default: bool, data: st.DataObject
+) -> None:
+    """Documents of one sentence or more have the bytes of an independent writer, however sentences are grouped; by
+    default, each sentence is a document."""
+    dtype, sentences = message
+    n = len(sentences)
+    starts = np.array([by_default or data.draw(st.booleans()) for _ in sentences], np.bool_)
+    with write_ids(tmp_path / "m", dtype=dtype, has_documents=True) as writer:
+        for first in range(0, n, at_a_time):
+            some = sentences[first : first + at_a_time]
+            ids = np.array([id_ for sentence in some for id_ in sentence], dtype_of(dtype))
+            own = None if by_default else starts[first : first + at_a_time]
+            writer.add(ids, np.array([len(sentence) for sentence in some]), starts=own)
+    bounds = [0, *(number for number in range(1, n) if starts[number]), n] if n else [0]
+    both = (tmp_path / "m.bin").read_bytes(), (tmp_path / "m.idx").read_bytes()
+    assert both == packed(sentences, dtype, documents=bounds)
+    found = open_ids(tmp_path / "m")
+    found.check()
+    assert found.documents is not None
+    assert found.documents.tolist() == bounds
+
+
 def _index(change: Callable[[bytearray], object]) -> bytes:
     index = bytearray(packed(SENTENCES, "u16")[1])
     change(index)

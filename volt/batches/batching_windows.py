@@ -135,10 +135,12 @@ class Windows:
         too_long = planned.batches.too_long
         if self.rule.on_long == "raise" and len(too_long):
             name, limit = self.rule.limit(self.pad_to_multiple)
+            section = "batches.pack" if name == "length" else "batches"
+            name = name.replace("max_length", "max_length (longest in a configuration)")
             size = int(samples.lengths[too_long[0]].max())
             raise StreamError(
                 f"{self.shown(window, int(too_long[0]))}: has {size:,} ids; {name} is {limit:,}; raise it, drop such "
-                "lines with the filter length, or set on_long to report"
+                f"lines with the filter length, or set on_long to report in {section}"
             )
         return window
 

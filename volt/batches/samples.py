@@ -281,7 +281,8 @@ class SampleFormat:
             if self.beyond == "refuse" and is_long.any():
                 first = int(np.argmax(is_long))
                 fault = f"has {sizes[first] + n_frame:,} ids, more than {self.max_length:,}"
-                raise _fault(place(first), name, fault, "drop such lines with the filter length, or truncate them")
+                remedy = "drop such lines with the filter length, or set beyond to truncate in batches"
+                raise _fault(place(first), name, fault, remedy)
             sizes = np.minimum(sizes, most)
 
         offsets = np.concatenate([[0], np.cumsum(sizes + n_frame)])
@@ -320,7 +321,7 @@ class SampleFormat:
             return column
         last_ids = column.data[column.starts + column.sizes - 1]
         if (last_ids == numbering.eos).all():
-            raise ConfigError(f"the ids of field {quoted(name)} end in EOS already; turn eos off")
+            raise ConfigError(f"the ids of field {quoted(name)} end in EOS already; set eos to false in batches")
         return column
 
 
@@ -333,7 +334,9 @@ def _parsed(name: str, column: Column, place: Place) -> Column:
     fault = parse_ids(np.frombuffer(text, np.uint8), MOST_ID, ids, offsets)
     if fault >= 0:
         line = text[:fault].count(b"\n")
-        raise _fault(place(line), name, "contains text that is not an id", "write whole numbers, or set holds")
+        raise _fault(
+            place(line), name, "contains text that is not an id", "write whole numbers, or change holds in batches"
+        )
     return Column.of_ids(ids[: offsets[-1]], offsets)
 
 
@@ -350,7 +353,9 @@ def _unknown(
         pieces = [piece for piece in value.split(" ") if piece]
         piece = pieces[first - int(bounds[line])]
         fault = f"contains the piece {quoted(piece)}, which its vocabulary lacks"
-    return _fault(place(line), name, fault, "fix the line, use the vocabulary that made it, or replace unknown pieces")
+    return _fault(
+        place(line), name, fault, "fix the line, use the vocabulary that made it, or set unknown to replace in batches"
+    )
 
 
 def _fault(line: str, name: str, fault: str, remedy: str) -> StreamError:

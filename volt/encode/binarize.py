@@ -1,7 +1,8 @@
-"""Text → sentences of ids as fairseq and Megatron read them: NAME.bin and NAME.idx (`volt.files.indexed_dataset`).
+"""Text → sentences of ids as fairseq or Megatron reads them: NAME.bin and NAME.idx (`volt.files.indexed_dataset`).
 
 Each line becomes a sentence: bos, a language's token, the ids of the line, eos. An empty line becomes the
-special tokens alone, so line i stays aligned with line i of its translation.
+special tokens alone, so line i stays aligned with line i of its translation. Megatron's index also contains
+documents, which are one or more sentences; a document is a line, a file, or the lines up to a blank line.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
+
+import numpy as np
 
 from volt import arguments
 from volt.encode.batch_encoder import EncodedPart
@@ -27,48 +30,59 @@ from volt.encode.files import (
     outputs_of,
 )
 from volt.encode.frames import Frame
+from volt.errors import ConfigError
 from volt.files.atomic import check_distinct, make_folder
 from volt.files.indexed_dataset import BIN, IDX, check_dtype, dtype_for, prefix_of, write_ids
 
+Documents = Literal["line", "file", "blank"]
 _JOB = EncodeJob(form="bin")
+_UNKNOWN_TO_MEGATRON = ("u32", "u64")
 
 
 @dataclass(frozen=True, slots=True)
 class Binarized:
     """Summary of the .bin and .idx files just written.
 
+    n_lines: sentences
     n_ids: ids in all sentences, including bos, language and eos tokens
+    n_documents: None if the index is fairseq's
     """
 
     prefix: Path
     n_lines: int
     n_ids: int
     dtype: str
+    n_documents: int | None = None
 
 
 def binarize(
     encoder: Encoder, paths: Iterable[str], prefix: Path, *, frame: Frame | None = None, dtype: str | None = None,
-    job: EncodeJob = _JOB, progress: Progress | None = None, parts: Parts | None = None,
+    documents: Documents | None = None, job: EncodeJob = _JOB, progress: Progress | None = None,
+    parts: Parts | None = None,
 ) -> Binarized:  # fmt: skip
     """Encode files, in order, into one pair of files.
 
     prefix: the path of the pair, without .bin and .idx
     frame: the special tokens around each line; by default eos after each line
     dtype: the type of the ids; by default u16 for fewer than 65,500 ids, else i32
+    documents: None writes fairseq's index. The others write Megatron's, in which a document is a line, the lines of a
+        file, or the lines up to a blank line or the end of a file. Blank lines, which have no ids of text, then only
+        separate documents. No document is empty.
     parts: see `encode_stream`
     Raises ConfigError if the ids do not fit `dtype` or an output is an input; OutputError if writing fails.
     """
     paths, prefix = input_paths(paths), Path(arguments.path(prefix, "prefix"))
     check_both(encoder, job)
     check_distinct(pair_files(prefix), paths)
-    frame, dtype = _resolved(encoder, frame, dtype)
+    write_pair = _pair_writer(encoder, job, frame, dtype, documents)
     encode = parts or encoded_parts
-    return _write(prefix, encode(encoder, paths, job, restart=False, progress=progress), frame, dtype)
+    return write_pair(prefix, encode(encoder, paths, job, restart=False, progress=progress))
 
 
 def binarize_each(
     encoder: Encoder, paths: Iterable[str], folder: Path, *, frame: Frame | None = None, dtype: str | None = None,
-    job: EncodeJob = _JOB, progress: Progress | None = None, write: Callable[..., Iterator[Any]] | None = None,
+    documents: Documents | None = None, job: EncodeJob = _JOB, progress: Progress | None = None,
+    write: Callable[..., Iterator[Any]] | None = None,
 ) -> Iterator[Binarized]:  # fmt: skip
     """Encode each file into a pair named after it in `folder`, created if needed. Options: see `binarize`.
 
@@ -77,15 +91,15 @@ def binarize_each(
     check_both(encoder, job)
     outputs = outputs_of(input_paths(paths), folder, "")
     check_distinct([file for output in outputs.values() for file in pair_files(output)], outputs)
-    frame, dtype = _resolved(encoder, frame, dtype)
+    write_pair = _pair_writer(encoder, job, frame, dtype, documents)
     make_folder(folder)
     if write:
-        one = partial(_write_one, encoder=encoder, frame=frame, dtype=dtype)
+        one = partial(_write_one, encoder=encoder, write_pair=write_pair)
         yield from (pair for _, pair in write(one, outputs, job, progress or (lambda _: None), files=pair_files))
         return
     parts = encoded_parts(encoder, outputs, job, restart=True, progress=progress)
     for output in outputs.values():
-        yield _write(output, of_one_file(parts), frame, dtype)
+        yield write_pair(output, of_one_file(parts))
 
 
 def pair_files(prefix: Path) -> list[Path]:
@@ -94,25 +108,46 @@ def pair_files(prefix: Path) -> list[Path]:
     return [Path(name + BIN), Path(name + IDX)]
 
 
-def _resolved(encoder: Encoder, frame: Frame | None, dtype: str | None) -> tuple[Frame, str]:
+def _pair_writer(
+    encoder: Encoder, job: EncodeJob, frame: Frame | None, dtype: str | None, documents: Documents | None
+) -> Callable[..., Binarized]:
+    """Check the options, and return the function that writes encoded lines into a pair."""
     if frame is not None:
         arguments.instance(frame, Frame, "frame", remedy="give a Frame, or None for the vocabulary's eos")
     frame = frame or Frame.of(encoder.vocabulary, eos=encoder.vocabulary.special.eos)
     n_ids = max([len(encoder.vocabulary), *(id_ + 1 for id_ in frame.front + frame.back)])
     dtype = dtype or dtype_for(n_ids)
     check_dtype(dtype, n_ids)
-    return frame, dtype
+    if documents is not None:
+        arguments.choice(documents, "documents", get_args(Documents))
+        if dtype in _UNKNOWN_TO_MEGATRON:
+            raise ConfigError(f"Megatron does not read the dtype {dtype!r}; pass", hint={"dtype": "i64"})
+        if documents == "blank" and (job.bos or job.eos or job.pad_to):
+            raise ConfigError("no line is blank with bos, eos or pad_to in the job; pass special tokens as a frame")
+    return partial(_write, frame=frame, dtype=dtype, documents=documents)
 
 
-def _write_one(path: str, prefix: Path, job: EncodeJob, *, encoder: Encoder, frame: Frame, dtype: str) -> Binarized:
-    return _write(prefix, encoded_parts(encoder, [path], job, restart=True), frame, dtype)
+def _write_one(
+    path: str, prefix: Path, job: EncodeJob, *, encoder: Encoder, write_pair: Callable[..., Binarized]
+) -> Binarized:
+    return write_pair(prefix, encoded_parts(encoder, [path], job, restart=True))
 
 
-def _write(prefix: Path, parts: Iterable[tuple[Chunk, EncodedPart]], frame: Frame, dtype: str) -> Binarized:
-    n_lines = n_ids = 0
-    with write_ids(prefix, dtype=dtype) as writer:
-        for _, part in parts:
-            ids, sizes = frame.around(part.values, part.ends)
-            writer.add(ids, sizes)
-            n_lines, n_ids = n_lines + len(sizes), n_ids + len(ids)
-    return Binarized(Path(prefix_of(prefix)), n_lines, n_ids, dtype)
+def _write(
+    prefix: Path, parts: Iterable[tuple[Chunk, EncodedPart]], *, frame: Frame, dtype: str, documents: Documents | None
+) -> Binarized:
+    n_lines = n_ids = n_documents = 0
+    is_new = True  # whether the next line starts a document
+    with write_ids(prefix, dtype=dtype, has_documents=documents is not None) as writer:
+        for chunk, part in parts:
+            is_sentence = (np.diff(part.ends, prepend=0) > 0) | (documents != "blank")
+            ends_document = ~is_sentence | (documents == "line")
+            starts = np.append(is_new, ends_document)  # of each line, and of the line after the last
+            is_new = bool(starts[-1]) or chunk.ends_file
+            starts = starts[:-1][is_sentence]
+            ids, sizes = frame.around(part.values, part.ends[is_sentence])
+            writer.add(ids, sizes, starts=starts)
+            n_lines += len(sizes)
+            n_ids += len(ids)
+            n_documents += int(starts.sum())
+    return Binarized(Path(prefix_of(prefix)), n_lines, n_ids, dtype, None if documents is None else n_documents)

@@ -297,9 +297,8 @@ class RayWriter:
         binarize_each(encoder, paths, Path("out"), write=RayWriter(address="auto").each)
         encode_one(encoder, paths, Path("out.ids"), job=EncodeJob("ids"), parts=RayWriter(address="auto").parts)
 
-    address, report: as for `RayMap`
-
     A worker gets as many cores as the job has threads. `progress` receives the bytes of the finished files.
+    address, report: as for `RayMap`
     """
 
     address: str | None = None
@@ -347,9 +346,7 @@ class RayWriter:
         self, encoder: Encoder, paths: Iterable[str], job: EncodeJob, *, restart: bool, progress: Progress | None = None
     ) -> Iterator[tuple[Chunk, EncodedPart]]:
         """Encode ranges of files, and small files, on workers; yield encoded lines in order, as `encoded_parts` does.
-
-        This process encodes large compressed files, which cannot be divided and would fill a worker's memory.
-        """
+        This process encodes large compressed files, which cannot be divided and would fill a worker's memory."""
         if job.dropout:
             problem = "dropout into one output needs the numbers of lines, which workers do not know"
             raise ConfigError(f"{problem}; encode each file into a folder, or without Ray")
@@ -368,6 +365,9 @@ class RayWriter:
                             if progress:
                                 progress(done)
                             yield Chunk(b""), part
+                        shard = shards[n][1]
+                        ends_file = isinstance(shard, str) or shard.stop == shard.size
+                        yield Chunk(b"", ends_file=ends_file), EncodedPart(part.values[:0], part.ends[:0])
                         n += 1
             _summarize(self.report, tally, done, start)
 

@@ -9,6 +9,10 @@
                          several iterations, set persistent_workers=True.
 
 Set batch_size=None. With workers, in_order must be True; if a transform runs Python code, n_workers must be 0.
+
+A DataLoader draws a number from torch's global random generator when an iteration starts. A trainer that restores the
+generator from a checkpoint needs DataLoader(…, generator=torch.Generator()), or dropout differs after a resume. The
+dataset itself uses no global random generator.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import io
 import json
 import os
 import pickle
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -47,6 +52,10 @@ except ImportError:
 _RELOAD = "resume with dataset.load_state_dict(state)"
 _STATE_OF = "for a state from a loader, with dataset.load_state_dict(StreamDataset.state_of(state))"
 _STALE = "the dataset has been iterated again, or has loaded a state; make a new iterator"
+_TRAINER = (
+    "transformers.Trainer collates steps, which are batches already; override its get_train_dataloader to return "
+    "DataLoader(dataset, batch_size=None), and rename the arrays for the model, as examples/hf_trainer.py does"
+)
 _NO_OPTIONS = {"self", "path", "options", "sources", "rank", "world", "files"}
 
 
@@ -132,7 +141,10 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Return the steps of an iteration. Raises StreamError if the step to start with is unknown."""
+        collate = sys._getframe(1).f_locals.get("collate_fn")  # of a loader
         try:
+            if str(getattr(collate, "__module__", "")).startswith("transformers."):
+                raise ConfigError(_TRAINER)
             self._enter_process()
             with self._lock:
                 self._stop_reading()

@@ -79,10 +79,7 @@ class IndexedIds:
         """Return a view of the ids of a sentence, counted from 0. Raises CorpusError if the sentence is damaged."""
         if not 0 <= sentence < len(self):
             raise IndexError(f"sentence {sentence} of {len(self):,}")
-        start, end, item = int(self.pointers[sentence]), self._end(sentence), self.data.itemsize
-        if start != (self._end(sentence - 1) if sentence else 0) or not start <= end <= self.data.nbytes:
-            return self.span(sentence, sentence + 1)[0]  # raises the error
-        return self.data[start // item : end // item]
+        return self.span(sentence, sentence + 1)[0]
 
     def span(self, first: int, last: int) -> tuple[Ids, Longs]:
         """Return a view of the ids of sentences `first` to `last - 1`, and the sentences' (n + 1,) bounds in this view.
@@ -197,16 +194,25 @@ def check_dtype(dtype: str, n_ids: int) -> None:
 
 
 class IdsWriter:
-    """A writer of sentences. It keeps their sizes, 4 bytes each, in memory until the end."""
+    """A writer of sentences. Until the end, it keeps 4 bytes per sentence in memory, or 5 with documents."""
 
-    def __init__(self, data: BinaryIO, dtype: str) -> None:
-        self.dtype, self._data = dtype, data
+    def __init__(self, data: BinaryIO, dtype: str, *, has_documents: bool = False) -> None:
+        self.dtype = dtype
+        self._data = data
+        self._has_documents = has_documents
         self._file_dtype = dtype_of(dtype)
         self._info = np.iinfo(self._file_dtype)
-        self._sizes = list[NDArray[np.int32]]()
+        self._sizes = [np.zeros(0, "<i4")]
+        self._starts = [np.zeros(0, np.bool_)]
 
-    def add(self, ids: NDArray[Any], sizes: NDArray[Any]) -> None:
-        """Write sentences: their (n_ids,) concatenated ids and (n,) sizes. Raises ConfigError if these are invalid."""
+    def add(self, ids: NDArray[Any], sizes: NDArray[Any], *, starts: NDArray[np.bool_] | None = None) -> None:
+        """Write sentences. Raises ConfigError if the arguments are invalid.
+
+        ids: (n_ids,) the ids of all sentences
+        sizes: (n,) ids per sentence
+        starts: (n,) whether a sentence is the first of a document; by default, each sentence is a document. The first
+            sentence of all is always the first of a document.
+        """
         if len(sizes) and (int(sizes.min()) < 0 or int(sizes.max()) > np.iinfo(np.int32).max):
             raise ConfigError(f"sentences have {sizes.min():,} to {sizes.max():,} ids; the limits are 0 and 2^31 − 1")
         if int(sizes.sum()) != len(ids):
@@ -217,22 +223,34 @@ class IdsWriter:
                 raise ConfigError(f"id {id_:,} does not fit: {allowed}; choose another dtype")
         self._data.write(ids.astype(self._file_dtype, copy=False).tobytes())
         self._sizes.append(sizes.astype("<i4"))
+        if self._has_documents:
+            self._starts.append(np.ones(len(sizes), np.bool_) if starts is None else starts)
 
     def write_index(self, file: BinaryIO) -> None:
-        sizes = np.concatenate([np.zeros(0, "<i4"), *self._sizes])
+        sizes = np.concatenate(self._sizes)
+        starts = np.concatenate(self._starts)
+        starts[:1] = True
         file.write(HEAD.pack(MAGIC, VERSION, CODES[self.dtype], len(sizes)))
+        if self._has_documents:
+            file.write(_COUNT.pack(np.count_nonzero(starts) + 1))
         file.write(sizes.tobytes())
         before = 0
         for first in range(0, len(sizes), _SPAN):
             ends = before + self._file_dtype.itemsize * np.cumsum(sizes[first : first + _SPAN], dtype=np.int64)
             file.write(np.concatenate([[before], ends[:-1]]).astype("<i8").tobytes())
             before = int(ends[-1])
+        if self._has_documents:
+            for first in range(0, len(starts), _SPAN):
+                bounds = first + np.flatnonzero(starts[first : first + _SPAN])
+                file.write(bounds.astype("<i8").tobytes())
+            file.write(_COUNT.pack(len(sizes)))
 
 
 @contextmanager
-def write_ids(path: str | os.PathLike[str], *, dtype: str) -> Iterator[IdsWriter]:
+def write_ids(path: str | os.PathLike[str], *, dtype: str, has_documents: bool = False) -> Iterator[IdsWriter]:
     """Open a writer of NAME.bin and NAME.idx, which appear only if the block ends without an error.
 
+    has_documents: whether to write Megatron's index, with the bounds of documents, instead of fairseq's
     A killed process leaves the old pair, the new pair, or a .bin without .idx, which cannot be read.
     Raises OutputError if a file cannot be written, ConfigError if a path is a pipe or a device.
     """
@@ -243,7 +261,7 @@ def write_ids(path: str | os.PathLike[str], *, dtype: str) -> Iterator[IdsWriter
             if follow(prefix + ending).is_written_through:
                 raise ConfigError(f"{shown_path(prefix + ending)}: is a pipe or a device; give the path of a file")
     with write_atomic(prefix + IDX) as index, write_atomic(prefix + BIN) as data:
-        writer = IdsWriter(data, dtype)
+        writer = IdsWriter(data, dtype, has_documents=has_documents)
         yield writer
         writer.write_index(index)
         retire(prefix + IDX, data, index)

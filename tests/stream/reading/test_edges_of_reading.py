@@ -54,7 +54,7 @@ def test_a_line_that_is_too_long_names_what_a_stream_has(tmp_path: Path) -> None
     text.write_text("long line\n")
     table.write_text('{"de": "long line"}\n')
     for path, fields in ((text, None), (table, {"src": "de"})):
-        with pytest.raises(StreamError, match=r":1: .*cut it, or raise max_line") as error:
+        with pytest.raises(StreamError, match=r":1: .*cut it, or raise the source's max_line") as error:
             open_shard(str(path), split_lines=None, fields=fields, cache=tmp_path, max_line=3)
         assert "max_line=" not in str(error.value)
         assert isinstance(error.value.__cause__, LongLineError)

@@ -143,7 +143,9 @@ def test_parquet_files_are_reported_what_is_wrong(tmp_path: Path) -> None:
     }.items():
         with pytest.raises(StreamError, match=message):
             open_table(path, {"src": column}, split_lines=9, cache=cache)
-    with pytest.raises(StreamError, match=r"a\.parquet: is a Parquet file; name its columns with `fields`"):
+    with pytest.raises(
+        StreamError, match=r"a\.parquet: is a Parquet file; name its columns, as in columns: \{src: NAME\}"
+    ):
         open_shard(path, split_lines=9, cache=cache)
     data = Path(path).read_bytes()
     for damaged in (data[:-10], data[:4], data[:4] + bytes(400) + data[404:]):

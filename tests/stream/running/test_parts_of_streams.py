@@ -133,7 +133,9 @@ def test_unfit_lines_of_a_block(tmp_path: Path) -> None:
     assert bytes(skipped.data).decode().split("\n")[:-1] == [f"a-{i}\tA {i}" for i in (0, 1, 3, 4, 6, 8)]
     assert (skipped.n_lines, skipped.n_read, skipped.fields, skipped.error) == (6, 9, {2: 6}, "")
     raised = compute_block(source, part, ErrorPolicy()).error
-    assert raised.startswith(f"{tmp_path}/a.0.tsv:8: crash: ZeroDivisionError: a-7\tA 7; fix the line, or set on_fault")
+    assert raised.startswith(
+        f"{tmp_path}/a.0.tsv:8: crash: ZeroDivisionError: a-7\tA 7; fix the line, or write errors: {{on_fault"
+    )
     columns = compute_block(source, part, ErrorPolicy("skip"), form="columns")
     assert columns.batch is not None
     assert (columns.n_lines, len(columns.data), len(columns.batch), columns.fields) == (6, 0, 6, {2: 6})

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -169,8 +170,10 @@ def _text_lines(path: str, max_line: int | None) -> Iterator[bytes]:
 
 def _id_lines(path: str) -> Iterator[bytes]:
     dataset = open_ids(path)
-    for sentence in range(len(dataset)):
-        yield b" ".join(b"%d" % id_ for id_ in dataset.ids(sentence).tolist())
+    for first in range(0, len(dataset), _WINDOW):
+        ids, offsets = dataset.span(first, min(first + _WINDOW, len(dataset)))
+        for start, end in pairwise(offsets.tolist()):
+            yield b" ".join(b"%d" % id_ for id_ in ids[start:end].tolist())
 
 
 def deviation(weights: Iterable[Any], turns: int) -> float:

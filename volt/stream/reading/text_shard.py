@@ -84,7 +84,7 @@ def open_text(
     with as_stream_errors(path):
         head, url = read_start(path, 8), url_of(path)
         if head.startswith(PARQUET):
-            raise StreamError(f"{shown_path(path)}: is a Parquet file; name its columns with `fields`")
+            raise StreamError(f"{shown_path(path)}: is a Parquet file; name its columns, as in columns: {{src: NAME}}")
         packing: Packing = "frames" if split_lines else "whole"
         if find_decoder(head) is None and (url is None or has_ranges(url)):  # some servers send only whole files
             packing = "plain"

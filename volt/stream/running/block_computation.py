@@ -104,6 +104,7 @@ Form = Literal["lines", "columns"]  # the content of blocks
 _NO_LINES = np.zeros(0, np.uint8), np.zeros(0, np.int64)
 Step = tuple[str, Batch, Batch]  # name, lines before and after it
 _MISTAKES = re.compile(r": (TypeError|NameError|AttributeError|UnboundLocalError|ImportError|ModuleNotFoundError): ")
+_REMEDY = "fix the line, or write errors: {on_fault: skip} at the top level of the configuration"
 _MANY = 8  # lines; if all lines of a block, at least so many, fail with one such error, the program has a bug
 
 
@@ -180,7 +181,7 @@ def compute_block(
     problem = ""
     if run.faults and policy.on_fault == "raise":
         first = run.faults[0]
-        problem = f"{first.place}: {first.reason}; fix the line, or set on_fault to skip or quarantine"
+        problem = f"{first.place}: {first.reason}; {_REMEDY}"
         problem += f"\n{first.trace}" * bool(first.trace)
     counts, columns = dict(Counter(sample.n_fields.tolist())), batch if form == "columns" else None
     return ComputedBlock(frozen(data), ends, n_read, tuple(run.faults), problem, counts, columns)

@@ -61,7 +61,10 @@ class Processes:
     ) -> None:  # fmt: skip
         self._sources, self._limit = sources, math.inf if time_limit is None else time_limit
         self._workers, self._pid = list[_Worker](), os.getpid()
-        self._is_spawned, remedy = start_method == "spawn", "use n_workers=0" + " and no time_limit" * bool(time_limit)
+        self._is_spawned = start_method == "spawn"
+        remedy = "use n_workers=0 (workers: 0 at the top level of the configuration)"
+        if time_limit:
+            remedy += " and no time_limit"
         context = mp.get_context("spawn") if self._is_spawned else mp.get_context("fork")
         try:
             task = pickle.dumps((tuple(sources), policy, form))
@@ -108,9 +111,9 @@ class Processes:
             if worker.step.value == _STARTING:
                 worker.since = time.monotonic()
             elif worker.requested and time.monotonic() - worker.since > self._limit:
-                place = self._place_of(worker)
+                problem = f"{self._place_of(worker)} has taken more than {self._limit:g} seconds"
                 self.close()
-                raise StreamError(f"{place} has taken more than {self._limit:g} seconds; fix it, or raise time_limit")
+                raise StreamError(f"{problem}; fix it, or raise time_limit at the top level of the configuration")
         return result
 
     def _taken(self, worker: _Worker) -> Done:
