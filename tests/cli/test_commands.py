@@ -68,7 +68,7 @@ def test_files_are_encoded_into_a_folder_once(run: Run, tmp_path: Path) -> None:
     done = run("encode", "-m", "v.volt", "corpus.txt", "more.txt", "-o", "out/", "--form", "npy").stderr.decode()
     assert "more.txt.npy: 1 line" in " ".join(done.split())
     assert listed(tmp_path / "out") == [
-        ".volt-encoded.json", "corpus.txt.npy", "corpus.txt.offsets.npy", "more.txt.npy", "more.txt.offsets.npy"
+        ".volt-encoded.json", "corpus.txt.npy", "corpus.txt.npy.offsets.npy", "more.txt.npy", "more.txt.npy.offsets.npy"
     ]  # fmt: skip
     again = run("encode", "-m", "v.volt", "corpus.txt", "more.txt", "-o", "out/", "--form", "npy").stderr.decode()
     assert again.count("is up to date") == 2

@@ -141,15 +141,15 @@ def _content(folder: Path) -> dict[str, bytes]:
 def test_outputs_in_a_folder_are_no_inputs(place: str, run: Run, folder: Path) -> None:
     """`encode -o FOLDER` looks at all that it would write: outputs, their offsets, the list of both."""
     os.makedirs(place, exist_ok=True)
-    for name in ("corpus.txt.npy", "corpus.txt.offsets.npy", ".volt-encoded.json"):
+    for name in ("corpus.txt.npy", "corpus.txt.npy.offsets.npy", ".volt-encoded.json"):
         os.replace("m.volt", Path(place, name))
         before = _content(Path(place))
         message = run("encode", "-m", f"{place}{name}", "corpus.txt", "--form", "npy", "-o", place, status=2).stderr
         assert f"{place.removeprefix('./')}{name}: would be written over".encode() in message
         assert _content(Path(place)) == before
         os.replace(Path(place, name), "m.volt")
-    Path("corpus.txt.offsets").write_text("low\n")
-    files = ["corpus.txt", "corpus.txt.offsets"]
+    Path("corpus.txt.npy.offsets").write_text("low\n")
+    files = ["corpus.txt", "corpus.txt.npy.offsets"]
     assert (
         b"which is written too" in run("encode", "-m", "m.volt", *files, "--form", "npy", "-o", place, status=2).stderr
     )

@@ -21,13 +21,14 @@ from volt.encode.files import (
     Parts,
     Progress,
     check_both,
+    check_outputs,
     encoded_parts,
     input_paths,
     of_one_file,
     outputs_of,
 )
 from volt.encode.frames import Frame
-from volt.files.atomic import check_distinct, make_folder
+from volt.files.atomic import make_folder
 from volt.files.indexed_dataset import BIN, IDX, check_dtype, dtype_for, prefix_of, write_ids
 
 _JOB = EncodeJob(form="bin")
@@ -60,7 +61,7 @@ def binarize(
     """
     paths, prefix = input_paths(paths), Path(arguments.path(prefix, "prefix"))
     check_both(encoder, job)
-    check_distinct(pair_files(prefix), paths)
+    check_outputs(pair_files(prefix), paths)
     frame, dtype = _resolved(encoder, frame, dtype)
     encode = parts or encoded_parts
     return _write(prefix, encode(encoder, paths, job, restart=False, progress=progress), frame, dtype)
@@ -76,7 +77,7 @@ def binarize_each(
     """
     check_both(encoder, job)
     outputs = outputs_of(input_paths(paths), folder, "")
-    check_distinct([file for output in outputs.values() for file in pair_files(output)], outputs)
+    check_outputs([file for output in outputs.values() for file in pair_files(output)], outputs)
     frame, dtype = _resolved(encoder, frame, dtype)
     make_folder(folder)
     if write:
