@@ -147,10 +147,9 @@ def text_blocks(files: list[str], *, errors: Errors, max_line: int | None, wait:
         yield from read_blocks(path, block_size=BLOCK_SIZE, errors=errors, max_line=max_line, wait=wait)
 
 
-def read_lines(files: list[str], **reading: Any) -> Iterator[list[str]]:
-    for block in text_blocks(files, **reading):
-        lines = block.data.decode().split("\n")
-        yield [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
+def lines_of(block: Block) -> list[str]:
+    lines = block.data.decode().split("\n")
+    return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
 
 
 def waiting_for(place: str | Path) -> Wait:

@@ -197,7 +197,8 @@ def test_lines_that_are_not_utf8_are_counted_and_reported(run: Run, tmp_path: Pa
 def test_a_closed_pipe_is_silent(command: str, run: Run, tmp_path: Path) -> None:
     """A reader that goes away ends the command without a message, and with status 0."""
     run("search", "corpus.txt", "-q", "-o", "v.volt")
-    (tmp_path / "long.txt").write_text(TEXT * 2_000, encoding="utf-8")
+    (tmp_path / "text.txt").write_text(TEXT * 2_000, encoding="utf-8")
+    run("encode", "-m", "v.volt", "text.txt", "-o", "long.txt", "-q")
     process = subprocess.Popen(
         [*VOLT, command, "-m", "v.volt", "long.txt"],
         cwd=tmp_path,

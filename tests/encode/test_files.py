@@ -65,7 +65,7 @@ def test_dropout_counts_lines_on_through_a_stream_and_anew_in_each_file(files: l
     assert np.fromfile(out / "c.txt.bin", "<i4").tolist() == rows[1].ids.tolist()
     binarize(ENCODER, files, tmp_path / "all", frame=Frame(), job=job)
     list(binarize_each(ENCODER, files, tmp_path / "pairs", frame=Frame(), job=job))
-    for prefix, encoded in ((tmp_path / "all", rows[0]), (out / "c.txt", rows[1])):
+    for prefix, encoded in ((tmp_path / "all", rows[0]), (tmp_path / "pairs/c.txt", rows[1])):
         assert np.fromfile(f"{prefix}.bin", "<u2").tolist() == encoded.ids.tolist()
 
 

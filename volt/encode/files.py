@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, get_args
 
 import numpy as np
+from numpy.lib.format import MAGIC_PREFIX, open_memmap
+from numpy.typing import NDArray
 
 from volt import arguments
 from volt.arguments import MAX_LINE, checked_max_line
@@ -30,13 +32,13 @@ from volt.encode.chunks import Chunk, checked_threads, file_chunks
 from volt.encode.encoder import Encoder
 from volt.encode.frames import Frame, PaddedIds, role_id
 from volt.encode.rendering import checked_separator
-from volt.errors import ConfigError, OutputError, shown_path
+from volt.errors import ConfigError, CorpusError, OutputError, shown_path
 from volt.files.atomic import append, check_distinct, follow, identity, make_folder, retire, write_atomic
 from volt.files.blocks import Errors, Wait, is_ready
 from volt.files.indexed_dataset import BIN, IDX
 from volt.files.paths import is_file, mark_of
 from volt.files.ranges import FileRange
-from volt.files.small_files import read_bytes
+from volt.files.small_files import read_bytes, read_start
 from volt.urls import bare, name_of, url_of
 
 Output = Literal["pieces", "ids", "npy", "bin"]
@@ -234,6 +236,35 @@ def _partners(output: Path) -> Iterator[Path]:
         yield output.with_name(output.name.removesuffix(_OFFSETS))
     elif output.name and output.suffix not in _TEXTS:  # a folder may contain many
         yield output.with_name(output.name + _OFFSETS)
+
+
+Arrays = tuple[NDArray[np.int32], NDArray[np.int64]]
+
+
+def read_arrays(path: str, form: str) -> Arrays:
+    """Read the ids of an output npy or bin, and the offsets of its lines. Raises CorpusError."""
+    try:
+        ids = open_memmap(path, mode="r") if form == "npy" else np.fromfile(path, "<i4")
+        offsets = open_memmap(path + _OFFSETS, mode="r")
+        fits = (ids.dtype, offsets.dtype) == (np.int32, np.int64) and np.array_equal(offsets[-1:], [ids.size])
+    except (OSError, ValueError):
+        fits = False
+    if not fits:
+        what = f"{shown_path(path)}: not an array of form {form} whose offsets are {shown_path(path + _OFFSETS)}"
+        raise CorpusError(f"{what}; give an output of volt encode, or encode the text again")
+    return ids, offsets
+
+
+def refuse_arrays(path: str) -> None:
+    """Raise CorpusError if a file contains ids of `volt encode` or `volt binarize` that are not text."""
+    for partner in filter(mark_of, _partners(Path(path))):
+        if partner.name.endswith(_OFFSETS):
+            form = "npy" if read_start(path, len(MAGIC_PREFIX)) == MAGIC_PREFIX else "bin"
+            raise CorpusError(f"{shown_path(path)}: an array of ids; decode it with", hint={"form": form})
+        raise CorpusError(
+            f"{shown_path(path)}: not text, but belongs to {shown_path(partner)}; decode ids of volt encode, and read "
+            "those of volt binarize in Python, with volt.files.indexed_dataset.open_ids"
+        )
 
 
 def encoded_parts(
