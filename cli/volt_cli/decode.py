@@ -137,9 +137,10 @@ class _Check:
 
     def report(self) -> None:
         if self._n_strange:
+            lines = f"{self._n_strange:,} of {counted(self._n_lines, 'line')}"
             say(
-                f"note: in {self._n_strange:,} of {counted(self._n_lines, 'line')}, words are not pieces as volt encode "
-                f"writes them, so the text may be wrong; first {self._first}"
+                f"note: in {lines}, words are not pieces as volt encode writes them, so the text may be wrong; "
+                f"first {self._first}"
             )
 
 
