@@ -39,6 +39,7 @@ from volt.files.indexed_dataset import BIN, IDX
 from volt.files.paths import is_file, mark_of
 from volt.files.ranges import FileRange
 from volt.files.small_files import read_bytes, read_start
+from volt.files.tables import refuse_json_lines
 from volt.urls import bare, name_of, url_of
 
 Output = Literal["pieces", "ids", "npy", "bin"]
@@ -110,13 +111,16 @@ def check_both(encoder: Encoder, job: EncodeJob) -> None:
 
 
 def input_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return the files to encode. Raises ConfigError if there are no files."""
+    """Return the files to encode. Raises ConfigError if there are no files, CorpusError for JSON lines."""
     if isinstance(paths, os.PathLike):
         raise arguments.refusal(paths, "paths", "did you mean [path]?")
     result = arguments.several(paths, "paths", one="did you mean [path]?", remedy="give a list of paths")
     if not result:
         raise ConfigError("paths is empty; name the files to encode")
-    return [arguments.path(path, f"paths[{place}]") for place, path in enumerate(result)]
+    result = [arguments.path(path, f"paths[{place}]") for place, path in enumerate(result)]
+    for path in result:
+        refuse_json_lines(path)
+    return result
 
 
 def encode_stream(
@@ -246,8 +250,8 @@ def read_arrays(path: str, form: str) -> Arrays:
     try:
         ids = open_memmap(path, mode="r") if form == "npy" else np.fromfile(path, "<i4")
         offsets = open_memmap(path + _OFFSETS, mode="r")
-        fits = (ids.dtype, offsets.dtype) == (np.int32, np.int64) and np.array_equal(offsets[-1:], [ids.size])
-    except (OSError, ValueError):
+        fits = ids.dtype == np.int32 and offsets.dtype == np.int64 and offsets[-1] == ids.size
+    except (OSError, ValueError, IndexError):
         fits = False
     if not fits:
         what = f"{shown_path(path)}: not an array of form {form} whose offsets are {shown_path(path + _OFFSETS)}"
