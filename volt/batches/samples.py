@@ -115,6 +115,8 @@ def joined_samples(parts: Sequence[Samples]) -> Samples:
     inputs: list[Samples] = arguments.several(parts, "parts", one="give a list of Samples")
     if not inputs:
         raise ConfigError("no samples to join; give one part or more")
+    for place, part in enumerate(inputs):
+        arguments.instance(part, Samples, f"parts[{place}]")
     if len(names := {", ".join(part.fields) for part in inputs}) > 1:
         result = " and ".join(f"({some})" for some in sorted(names))
         raise ConfigError(f"samples of {result} cannot be joined; make them with one SampleFormat")
@@ -136,6 +138,7 @@ def taken_samples(samples: Samples, rows: Longs) -> Samples:
     >>> taken_samples(Samples.of({"src": [[5, 2], [2], [6, 2]]}), np.array([0, 2]))["src"].ids.tolist()
     [5, 2, 6, 2]
     """
+    arguments.instance(samples, Samples, "samples")
     columns = {
         name: Column.of_ids(encoded.ids, encoded.offsets).take(rows).compact()
         for name, encoded in samples.fields.items()
