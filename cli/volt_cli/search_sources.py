@@ -103,7 +103,7 @@ class NamedSourceOptions:
     def warn(self, sources: Iterable[Iterable[str]]) -> None:
         """Warn of options that may mislead. sources: the files of each source for which no column was named"""
         for files in sources:
-            warn_of_columns(files, "counted", "write NAME=FILE:N, or --fields N, for tabs, or --column NAME for JSON")
+            warn_of_columns(files, "counted", "separate columns by tabs, and write NAME=FILE:N, or --fields N")
         if self.parity_unit == "byte":
             warn(
                 "bytes per character differ between scripts (1 in Latin, 3 in Devanagari), so pieces per byte mislead "

@@ -67,7 +67,7 @@ def test_columns_are_counted_and_reported(run: Run, folder: Path) -> None:
         "warning both.tsv: its lines have several columns between tabs: 1 'the cat sat on the mat', 2 'η γάτα"
         in message
     )
-    assert "To use one column, write NAME=FILE:N, or --fields N, for tabs" in message
+    assert "To use one column, separate columns by tabs, and write NAME=FILE:N, or --fields N" in message
     assert "warning" not in run("search", "both.tsv", "--fields", "1,2", *SIZES, "-o", "x.volt").stderr.decode()
     tokens = [set(Vocabulary.load(f"{name}.volt").tokens) for name in ("named", "joined")]
     assert tokens[0] == tokens[1]

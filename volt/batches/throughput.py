@@ -83,8 +83,7 @@ class Counted(Generic[T]):
     """
 
     def __init__(self, steps: Iterable[T], *, start: int | None = None) -> None:
-        self.steps = arguments.instance(steps, Iterable, "steps", remedy="give Steps, or another iterable")
-        self.n = int(getattr(steps, "n", 0))
+        self.steps, self.n = steps, int(getattr(steps, "n", 0))
         start = self.n if start is None else arguments.whole(start, "start", low=0)
         if start < self.n:
             raise ConfigError(f"start is {start:,}, but {counted(self.n, 'step')} were taken; restore an earlier state")
