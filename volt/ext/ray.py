@@ -478,8 +478,6 @@ def encode(dataset: Any, vocabulary: Vocabulary, *, column: str = "text", ids: s
     Each worker process makes the encoder once, and reads Arrow's memory. A missing column, or a text that is null, is
     an error when the dataset is executed.
     """
-    if not hasattr(dataset, "map_batches"):
-        raise arguments.refusal(dataset, "dataset", "give a ray.data.Dataset")
     work = partial(
         _with_ids, vocabulary=ray.put(vocabulary), column=column, ids=ids, options={"n_threads": 1, **options}
     )
