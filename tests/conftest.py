@@ -58,8 +58,10 @@ def _let_children_hear() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Compile before workers start: each would otherwise compile the same."""
-    if session.config.getoption("numprocesses", None) and not hasattr(session.config, "workerinput"):
+    """Compile what is missing before tests and workers start: messages of compiling would be in what they compare."""
+    from volt.kernels.warmup import JOBS, missing
+
+    if not hasattr(session.config, "workerinput") and missing(*JOBS):
         subprocess.run([*VOLT, "warmup", "--quiet"], check=True)
 
 

@@ -12,7 +12,7 @@ from volt.urls import plain_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.encode import SpeedOptions, is_folder
 from volt_cli.engine_options import EngineOptions
-from volt_cli.io import check_places, is_stdout, load_model
+from volt_cli.io import check_places, is_stdout, load_model, warn_of_columns
 from volt_cli.options import ModelAndText, Quiet, is_number, option
 
 if TYPE_CHECKING:
@@ -79,6 +79,8 @@ def binarize(
         job = EncodeJob("bin", n_threads=speed.threads, **text.limits)
         out, files, phases = plain_path(out), text.files, Phases(quiet=quiet)
         check_places(_outputs(files, out), files, model=text.model)
+        if not quiet:
+            warn_of_columns(files, "encoded", "extract it first")
         engine.check(files)
         encoder = Encoder(load_model(text.model, texts=files, pattern=text.pattern), cache_words=speed.cache_words)
         frame = around.frame(encoder)

@@ -2,40 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from volt_cli.io import check_places, load_model, open_output, read_lines, text_blocks, waiting_for, write_each
+from volt.display import counted
+from volt.errors import CorpusError
+from volt.text.atoms import PREFIX, SUFFIX
+from volt_cli.console import say
+from volt_cli.io import check_places, lines_of, load_model, open_output, text_blocks, waiting_for, write_each
 from volt_cli.options import ModelAndText, Separator, checked_separator, option
 
 if TYPE_CHECKING:
+    from volt.encode.files import Arrays
+    from volt.files.blocks import Block
     from volt.vocabulary import Vocabulary
+
+
+SHOWN, N_LINES = 40, 1 << 16  # characters of a word; lines of an array that are decoded together
 
 
 def decode(
     text: ModelAndText,
     out: Annotated[Path, option("FILE", "Where to write, or - for stdout.", "-o", "--output")] = Path("-"),
-    form: Annotated[Literal["pieces", "ids"], option("FORM", "Form of the input: pieces or ids.")] = "pieces",
+    form: Annotated[
+        Literal["pieces", "ids", "npy", "bin"], option("FORM", "Form of the input, as in volt encode.")
+    ] = "pieces",
     separator: Separator = None,
 ) -> None:
     """Decode pieces or ids to text, line by line.
 
     This reverses `volt encode`.
     """
+    from volt.encode.files import read_arrays, refuse_arrays
     from volt.errors import ConfigError
 
     check_places([out], text.files, model=text.model)
     mark = checked_separator(separator)
     vocabulary = load_model(text.model, texts=text.files, pattern=text.pattern)
-    if mark and (form == "ids" or vocabulary.marker != "suffix"):
+    if mark and (form != "pieces" or vocabulary.marker != "suffix"):
         raise ConfigError("--separator works only with pieces of a vocabulary whose marker is suffix; remove it")
     reading = {**text.limits, "wait": waiting_for(out)}
+    check = _Check(vocabulary)
+    if form in ("npy", "bin"):
+        lines = _from_arrays(vocabulary, [read_arrays(path, form) for path in text.files])
+    else:
+        for path in text.files:
+            refuse_arrays(path)
+        lines = _from_ids(vocabulary, text.files, **reading)
+        if form == "pieces":
+            lines = _from_pieces(vocabulary, text.files, check=check, separator=mark, **reading)
     with open_output(out) as file:
-        if form == "ids":
-            write_each(file, _from_ids(vocabulary, text.files, **reading))
-        else:
-            write_each(file, _from_pieces(vocabulary, text.files, separator=mark, **reading))
+        write_each(file, lines)
+    check.report()
+
+
+def _from_arrays(vocabulary: Vocabulary, arrays: Iterable[Arrays]) -> Iterator[bytes]:
+    from volt.encode.decoder import Decoder
+
+    decoder = Decoder.of(vocabulary)
+    for ids, offsets in arrays:
+        for first in range(0, len(offsets) - 1, N_LINES):
+            bounds = offsets[first : first + N_LINES + 1]
+            yield decoder.decode_bytes(ids[bounds[0] : bounds[-1]], bounds - bounds[0])
 
 
 def _from_ids(vocabulary: Vocabulary, files: list[str], **reading: Any) -> Iterator[bytes]:
@@ -46,22 +75,73 @@ def _from_ids(vocabulary: Vocabulary, files: list[str], **reading: Any) -> Itera
         yield decoder.decode_text(block.data, place=block.place)
 
 
-def _from_pieces(vocabulary: Vocabulary, files: list[str], *, separator: str, **reading: Any) -> Iterator[bytes]:
+def _from_pieces(
+    vocabulary: Vocabulary, files: list[str], *, check: _Check, separator: str, **reading: Any
+) -> Iterator[bytes]:
     from volt.encode.decoder import decode
     from volt.encode.rendering import without_spaces
-    from volt.text.byte_alphabet import BYTE_TOKENS
 
-    whole = {*vocabulary.special.user, *BYTE_TOKENS}
     is_bytes, users = vocabulary.pretokenizer.is_bytes, vocabulary.special.spaced
     spaced = {without_spaces(token, is_bytes=is_bytes): token for token in users}
     spaced = {text: token for text, token in spaced.items() if text not in vocabulary.ids}
+    for block in text_blocks(files, **reading):
+        rows = []
+        for line in lines_of(block):
+            row = [spaced.get(piece, piece) for piece in line.split(" ") if piece]
+            rows.append(marked(row, separator, whole=check.whole) if separator else row)
+        check(block, rows)
+        yield "".join(decode(vocabulary, row) + "\n" for row in rows).encode()
 
-    def decoded(line: str) -> str:
-        row = [spaced.get(piece, piece) for piece in line.split(" ") if piece]
-        return decode(vocabulary, marked(row, separator, whole=whole) if separator else row) + "\n"
 
-    for lines in read_lines(files, **reading):
-        yield "".join(map(decoded, lines)).encode()
+class _Check:
+    """Looks for lines that `volt encode` does not write: unknown pieces are single characters, and words have marks."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        from volt.text.byte_alphabet import BYTE_TOKENS
+
+        self.whole = {*vocabulary.special.user, *BYTE_TOKENS}
+        self._known = {*vocabulary.pieces, *self.whole}
+        self._unmarked = {*vocabulary.special.all, *self.whole}
+        self._vocabulary = vocabulary
+        self._n_lines, self._n_strange, self._first = 0, 0, ""
+
+    def __call__(self, block: Block, rows: Sequence[list[str]]) -> None:
+        """Raise CorpusError for a line of ids, and if no word of the first lines is a piece."""
+        if self._vocabulary.fuse_unk:  # any text can be an unknown piece
+            return
+        for number, row in enumerate(rows):
+            self._n_lines += 1
+            piece = self._strange(row)
+            if piece is None:
+                continue
+            if all(map(str.isdecimal, row)):
+                message = f"{block.place(number)}: these are ids, not pieces of the vocabulary; decode them with"
+                raise CorpusError(message, hint={"form": "ids"})
+            self._n_strange += 1
+            self._first = self._first or f"{block.place(number)}: {piece[:SHOWN]!r}"
+        words = {piece for row in rows for piece in row}
+        if self._n_strange and self._n_lines == len(rows) and words.isdisjoint(self._known):
+            raise CorpusError(f"{self._first} is not a piece of the vocabulary, nor is any other word; give its pieces")
+
+    def _strange(self, row: list[str]) -> str | None:
+        """Return the first piece that is neither known nor one character, or that lacks its mark."""
+        for piece in row:
+            if piece not in self._known and len(piece.removesuffix(SUFFIX).removeprefix(PREFIX)) > 1:
+                return piece
+        marker, cut = self._vocabulary.marker, self._vocabulary.pretokenizer
+        if marker == "suffix" and not cut.keeps_spaces and row and not row[-1].endswith(SUFFIX):
+            return row[-1] if row[-1] not in self._unmarked else None
+        if marker == "prefix" and not cut.is_bytes and row and not row[0].startswith(PREFIX):
+            return row[0] if row[0] not in self._unmarked else None
+        return None
+
+    def report(self) -> None:
+        if self._n_strange:
+            lines = f"{self._n_strange:,} of {counted(self._n_lines, 'line')}"
+            say(
+                f"note: in {lines}, words are not pieces as volt encode writes them, so the text may be wrong; "
+                f"first {self._first}"
+            )
 
 
 def marked(pieces: list[str], separator: str, *, whole: Collection[str] = ()) -> list[str]:
@@ -70,8 +150,6 @@ def marked(pieces: list[str], separator: str, *, whole: Collection[str] = ()) ->
     >>> marked(["lo@@", "w", "<url>"], "@@", whole=["<url>"])
     ['lo', 'w</w>', '<url>', '</w>']
     """
-    from volt.text.atoms import SUFFIX
-
     spelled: list[str] = []
     for piece in pieces:
         if piece.endswith(separator):

@@ -13,7 +13,7 @@ from volt.errors import ConfigError, shown_path
 from volt.urls import plain_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.engine_options import EngineOptions
-from volt_cli.io import check_places, is_conversation, is_stdout, load_model, waiting_for, write_each
+from volt_cli.io import check_places, is_conversation, is_stdout, load_model, waiting_for, warn_of_columns, write_each
 from volt_cli.options import ModelAndText, Quiet, Separator, checked_separator, flag, option
 
 CACHE_WORDS, N_SHOWN = 1 << 20, 8
@@ -93,6 +93,8 @@ def encode(
         paths, phases = _inputs(text.files, out, quiet=quiet), Phases(quiet=quiet)
         outputs = [out] if is_stdout(out) else output_files(paths, Path(out), job=job, each=is_folder(out))
         check_places(outputs, paths, model=text.model)
+        if not quiet:
+            warn_of_columns(paths, "encoded", "extract it first")
         engine.check(paths)
         encoder = Encoder(load_model(text.model, texts=paths, pattern=text.pattern), cache_words=speed.cache_words)
         prepare_kernels(phases, "encode", "words", "dropout" if sampling.dropout else "words")

@@ -20,13 +20,14 @@ from volt_cli.io import (
     check_outputs,
     check_places,
     is_stdout,
+    lines_of,
     load_model,
     named_stdout,
-    read_lines,
     read_once,
     save,
     say_losses,
     say_written,
+    text_blocks,
     written,
 )
 from volt_cli.options import (
@@ -79,7 +80,7 @@ class CheckOptions(Reading):
 
         if not self.text:
             return probe_lines(vocabulary)
-        return [line for block in read_lines(self.text, **self.limits) for line in block]
+        return [line for block in text_blocks(self.text, **self.limits) for line in lines_of(block)]
 
 
 def print_agreement(agreement: Agreement, out: Path) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from volt.errors import ConfigError, VoltError, shown_path
 from volt.urls import name_of, url_of
-from volt_cli.console import messages, output, say
+from volt_cli.console import messages, output, say, warn
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -147,10 +147,18 @@ def text_blocks(files: list[str], *, errors: Errors, max_line: int | None, wait:
         yield from read_blocks(path, block_size=BLOCK_SIZE, errors=errors, max_line=max_line, wait=wait)
 
 
-def read_lines(files: list[str], **reading: Any) -> Iterator[list[str]]:
-    for block in text_blocks(files, **reading):
-        lines = block.data.decode().split("\n")
-        yield [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
+def lines_of(block: Block) -> list[str]:
+    lines = block.data.decode().split("\n")
+    return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
+
+
+def warn_of_columns(files: Iterable[str], done: str, remedy: str) -> None:
+    """Warn if the first file is a table, all of which is treated as text. done: "counted", say"""
+    from volt.files.tables import columns_in
+
+    path = next(iter(files), None)
+    if path is not None and (columns := columns_in(path)):
+        warn(f"{shown_path(path)}: {columns}; all is {done}. To use one column, {remedy}")
 
 
 def waiting_for(place: str | Path) -> Wait:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from volt.errors import ConfigError, shown, shown_path
 from volt_cli.console import warn
-from volt_cli.io import is_stdout
+from volt_cli.io import is_stdout, warn_of_columns
 from volt_cli.options import CandidateOptions, CountOptions, SpecialOptions, flag, option
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
 
 
-MOST_OF_COLUMN = 24  # characters that a warning shows
 MOST_OF_NAME = 100  # characters of a file name joined from sources' names
 
 
@@ -103,16 +102,8 @@ class NamedSourceOptions:
 
     def warn(self, sources: Iterable[Iterable[str]]) -> None:
         """Warn of options that may mislead. sources: the files of each source for which no column was named"""
-        from volt.count.column_texts import first_columns
-
         for files in sources:
-            path = next(iter(files), None)
-            if path is not None and (columns := first_columns(path)):
-                texts = ", ".join(f"{n} {shown(text, MOST_OF_COLUMN)!r}" for n, text in enumerate(columns, 1))
-                warn(
-                    f"{shown_path(path)}: its lines have several columns, and all are counted: {texts}; "
-                    "write NAME=FILE:N, or --fields N, to count one column"
-                )
+            warn_of_columns(files, "counted", "separate columns by tabs, and write NAME=FILE:N, or --fields N")
         if self.parity_unit == "byte":
             warn(
                 "bytes per character differ between scripts (1 in Latin, 3 in Devanagari), so pieces per byte mislead "

@@ -56,6 +56,8 @@ def trial(
     text. Prints the best size, and what the pick of each rule of volt search would lose. If the time is short, all
     trainings read less. Needs PyTorch.
     """
+    from volt.files.atomic import refuse_strays
+
     if not corpus and sys.stdin.isatty():
         raise ConfigError("CORPUS is missing: name files, or give a text on stdin, as in volt trial < corpus.txt")
     corpus = corpus or ["-"]
@@ -63,7 +65,10 @@ def trial(
     if is_stdout(out):
         raise ConfigError(f"-o {out}: the results are several files, but stdout takes only one; name a folder")
     folder = out or default_output(corpus).with_suffix(".trial")
-    check_places([folder / name for name in ("train.txt", "dev.txt", "test.txt", "trial.html")], paths)
+    main = folder / "trial.jsonl"
+    others = [folder / name for name in ("train.txt", "dev.txt", "test.txt", "trial.html")]
+    check_places([main, *others], paths)
+    refuse_strays(main, others)
     training = length.length()
     from volt.trial.running import run
 

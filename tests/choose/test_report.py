@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from itertools import product
 from random import Random
 
 import numpy as np
@@ -16,7 +17,10 @@ import volt
 from volt.choose.exact_curve import muv_search
 from volt.choose.report import as_text, rows_shown
 from volt.choose.rules import ExactCurve
-from volt.choose.search import SearchResult, supported
+from volt.choose.search import SearchResult, readable_cuts, sample_cuts, search, supported
+from volt.count.word_counts import WordCounts
+from volt.learn.bpe import learn_bpe
+from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 
 SYLLABLES = [a + b for a in "klmnprst" for b in "aeiou"]
@@ -157,3 +161,20 @@ def test_support_counts_as_fed_does() -> None:
         count = int(supported(candidates, median500.size).split("occur ")[1].split()[0].replace(",", ""))
         assert 2 * (used >= count).sum() >= len(used) > 2 * (used > count).sum()
         assert count >= 500 or "at no size" in median500.why
+
+
+CUTS = [*product(["whitespace", "unicode", "metaspace"], ["suffix", "prefix", "none"]), ("gpt2", "none")]
+
+
+@pytest.mark.parametrize(("pretokenizer", "marker"), CUTS)
+def test_no_word_is_shown_with_an_empty_piece(pretokenizer: str, marker: str) -> None:
+    """A piece that is a mark alone is not shown, and the pieces of a word spell it."""
+    text = "বিশ্ববিদ্যালয় িশ িশ strongest low lower lowest"
+    words = PreTokenizer(pretokenizer).split(text)
+    counts = WordCounts.from_pairs(dict.fromkeys(words, 3), pretokenizer=pretokenizer)
+    result = search(learn_bpe(counts, n_merges=2, marker=marker))
+    cuts = list(readable_cuts(sample_cuts(result.candidates, result.vocabulary), result.vocabulary))
+    for word, pieces in cuts:
+        assert all(pieces.split("|")), pieces
+        assert pieces.replace("|", "") in (word, word.removeprefix("▁"))
+    assert any("|" in pieces for _, pieces in cuts)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import VOLT, status_of
@@ -22,7 +23,7 @@ from volt.files.blocks import Wait
 from volt.kernels.warmup import compile_kernels
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
-from volt_cli.decode import _from_ids, _from_pieces
+from volt_cli.decode import _Check, _from_ids, _from_pieces
 from volt_cli.io import write_each
 
 TOKENS = ("l", "o", "w", "e", "l</w>", "o</w>", "w</w>", "e</w>", "low</w>", "lo")
@@ -47,7 +48,8 @@ def test_lines_are_decoded_before_more_is_waited_for(text: str, places: list[int
     def answers(path: str, wait: Wait) -> Iterator[bytes]:
         if form == "ids":
             return _from_ids(vocabulary, [path], errors="strict", max_line=None, wait=wait)
-        return _from_pieces(vocabulary, [path], separator=separator, errors="strict", max_line=None, wait=wait)
+        reading: dict[str, Any] = {"errors": "strict", "max_line": None, "wait": wait}
+        return _from_pieces(vocabulary, [path], check=_Check(vocabulary), separator=separator, **reading)
 
     with writing([encoded] if encoded else []) as writer:
         expected = b"".join(answers(writer.path, writer))
@@ -90,7 +92,7 @@ def test_every_filter_waits_for_text_and_for_the_end_of_its_reader(
     Path("t.yaml").write_text("tasks: {t: {type: mono, inputs: {i: {mono: nowhere}}}}")
     monkeypatch.setattr("volt.files.blocks.is_ready", waiting)
     reader, writer = os.pipe()
-    os.write(writer, b"4\n")
+    os.write(writer, b"4\n" if "ids" in line else b"low</w>\n")
     os.close(writer)
     with os.fdopen(reader):
         assert status_of([*line.split(), f"/dev/fd/{reader}", "-o", place]) == 0

@@ -68,7 +68,7 @@ def test_files_are_encoded_into_a_folder_once(run: Run, tmp_path: Path) -> None:
     done = run("encode", "-m", "v.volt", "corpus.txt", "more.txt", "-o", "out/", "--form", "npy").stderr.decode()
     assert "more.txt.npy: 1 line" in " ".join(done.split())
     assert listed(tmp_path / "out") == [
-        ".volt-encoded.json", "corpus.txt.npy", "corpus.txt.offsets.npy", "more.txt.npy", "more.txt.offsets.npy"
+        ".volt-encoded.json", "corpus.txt.npy", "corpus.txt.npy.offsets.npy", "more.txt.npy", "more.txt.npy.offsets.npy"
     ]  # fmt: skip
     again = run("encode", "-m", "v.volt", "corpus.txt", "more.txt", "-o", "out/", "--form", "npy").stderr.decode()
     assert again.count("is up to date") == 2
@@ -197,7 +197,8 @@ def test_lines_that_are_not_utf8_are_counted_and_reported(run: Run, tmp_path: Pa
 def test_a_closed_pipe_is_silent(command: str, run: Run, tmp_path: Path) -> None:
     """A reader that goes away ends the command without a message, and with status 0."""
     run("search", "corpus.txt", "-q", "-o", "v.volt")
-    (tmp_path / "long.txt").write_text(TEXT * 2_000, encoding="utf-8")
+    (tmp_path / "text.txt").write_text(TEXT * 2_000, encoding="utf-8")
+    run("encode", "-m", "v.volt", "text.txt", "-o", "long.txt", "-q")
     process = subprocess.Popen(
         [*VOLT, command, "-m", "v.volt", "long.txt"],
         cwd=tmp_path,

@@ -56,7 +56,7 @@ def test_lines_are_those_of_the_encoder(
         assert [[int(number) for number in line.split()] for line in lines] == expected
         return
     ids = np.load("out.x") if form == "npy" else np.fromfile("out.x", "<i4")
-    offsets = np.load("out.offsets.npy")
+    offsets = np.load("out.x.offsets.npy")
     assert [ids[i:j].tolist() for i, j in pairwise(offsets)] == expected
 
 

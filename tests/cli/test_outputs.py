@@ -141,15 +141,15 @@ def _content(folder: Path) -> dict[str, bytes]:
 def test_outputs_in_a_folder_are_no_inputs(place: str, run: Run, folder: Path) -> None:
     """`encode -o FOLDER` looks at all that it would write: outputs, their offsets, the list of both."""
     os.makedirs(place, exist_ok=True)
-    for name in ("corpus.txt.npy", "corpus.txt.offsets.npy", ".volt-encoded.json"):
+    for name in ("corpus.txt.npy", "corpus.txt.npy.offsets.npy", ".volt-encoded.json"):
         os.replace("m.volt", Path(place, name))
         before = _content(Path(place))
         message = run("encode", "-m", f"{place}{name}", "corpus.txt", "--form", "npy", "-o", place, status=2).stderr
         assert f"{place.removeprefix('./')}{name}: would be written over".encode() in message
         assert _content(Path(place)) == before
         os.replace(Path(place, name), "m.volt")
-    Path("corpus.txt.offsets").write_text("low\n")
-    files = ["corpus.txt", "corpus.txt.offsets"]
+    Path("corpus.txt.npy.offsets").write_text("low\n")
+    files = ["corpus.txt", "corpus.txt.npy.offsets"]
     assert (
         b"which is written too" in run("encode", "-m", "m.volt", *files, "--form", "npy", "-o", place, status=2).stderr
     )
@@ -188,11 +188,12 @@ def test_what_belongs_to_a_model_is_no_output(run: Run, folder: Path) -> None:
     "line",
     [
         "search corpus.txt -q -o", "encode -m m.volt corpus.txt -o", "encode -m m.volt corpus.txt --form ids -o",
-        "decode -m m.volt other.txt -o", "export -m m.volt --to tokens -q -o", "import m.volt -q -o",
+        "decode -m m.volt pieces.txt -o", "export -m m.volt --to tokens -q -o", "import m.volt -q -o",
     ],
 )  # fmt: skip
 def test_a_pipe_takes_what_stdout_takes(line: str, run: Run, folder: Path) -> None:
     """A named pipe, and a link to a file, get the bytes that - prints; both stay what they are; nothing is left."""
+    run("encode", "-m", "m.volt", "corpus.txt", "-q", "-o", "pieces.txt")
     printed = run(*line.split(), "-").stdout
     with pipe("pipe") as reader:
         Path("link").symlink_to("target")
@@ -321,7 +322,7 @@ def test_signals_end_a_command_and_leave_nothing_behind(folder: Path) -> None:
             assert process.wait(DEADLINE) == 128 + number
             assert process.stderr is not None
             assert process.stderr.read().decode() == f"ended by {number.name}\n"
-        _, message = ignoring.communicate(b"the\n", timeout=DEADLINE)
+        _, message = ignoring.communicate(b"t h e</w>\n", timeout=DEADLINE)
         assert (ignoring.returncode, message) == (0, b"")
     finally:
         for process in (ignoring, *running.values()):

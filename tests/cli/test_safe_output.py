@@ -74,7 +74,8 @@ READERS = {  # every command that reads lines of text, with each place for a tex
 @pytest.fixture
 def readers(run, tmp_path):
     """The command lines by command; what they read besides t.txt is there."""
-    Vocabulary((("a", "b</w>"),), ("a", "b", "a</w>", "b</w>", "ab</w>")).save("m.volt")
+    merges = (("a", "b</w>"), ("a", "b"))  # "ab" is a piece, for decode
+    Vocabulary(merges, ("a", "b", "a</w>", "b</w>", "ab</w>", "ab")).save("m.volt")
     (tmp_path / "codes").write_text("#version: 0.2\na b</w>\n")
     (tmp_path / "c.yaml").write_text("tasks: {t: {type: mono, inputs: {i: {mono: t.txt}}}}")
     return {name: [line.split() for line in lines] for name, lines in READERS.items()}

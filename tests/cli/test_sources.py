@@ -64,10 +64,10 @@ def test_columns_are_counted_and_reported(run: Run, folder: Path) -> None:
     run("search", "en=both.tsv:1", "el=both.tsv:2", *SIZES, "-q", "-o", "named.volt")
     message = run("search", "both.tsv", *SIZES, "-o", "joined.volt").stderr.decode()
     assert (
-        "warning both.tsv: its lines have several columns, and all are counted: 1 'the cat sat on the mat', 2 'η γάτα"
+        "warning both.tsv: its lines have several columns between tabs: 1 'the cat sat on the mat', 2 'η γάτα"
         in message
     )
-    assert "write NAME=FILE:N, or --fields N, to count one" in message
+    assert "To use one column, separate columns by tabs, and write NAME=FILE:N, or --fields N" in message
     assert "warning" not in run("search", "both.tsv", "--fields", "1,2", *SIZES, "-o", "x.volt").stderr.decode()
     tokens = [set(Vocabulary.load(f"{name}.volt").tokens) for name in ("named", "joined")]
     assert tokens[0] == tokens[1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 
-import numpy as np
 import pytest
 from screens import printed, words
 
@@ -86,13 +85,13 @@ def test_measures_are_those_of_the_texts_encoded_line_by_line(both, files):
             assert measures.n_words == len(words)
             assert measures.n_pieces == sum(map(len, cuts))
             assert measures.continued_word_rate == pytest.approx(sum(len(cut) > 1 for cut in cuts) / len(words))
-    assert chosen.training.entropy == pytest.approx(entropy(*_kept(both)), rel=1e-9)
+    assert chosen.training.entropy == pytest.approx(entropy(*_of_size(both)), rel=1e-9)
 
 
-def _kept(comparison):
-    """Counts and lengths of the chosen vocabulary's tokens, from the search."""
-    vocabulary = comparison.search.vocabulary
-    return np.array(vocabulary.counts), token_lengths(vocabulary.tokens, marker=vocabulary.marker)
+def _of_size(comparison):
+    """Counts and lengths of all tokens of the chosen size, from the search."""
+    candidates, size = comparison.search.candidates, comparison.search.best.size
+    return candidates.counts_at(size), token_lengths(candidates.tokens_at(size), marker=candidates.marker)
 
 
 def test_parity_and_premium_follow_from_the_rows(both):

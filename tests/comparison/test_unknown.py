@@ -25,7 +25,7 @@ SLOVENIAN = (
     "dober dan vsi ljudje se rodijo svobodni in imajo enako dostojanstvo in enake pravice obdarjeni so z razumom"
 )
 TAMIL = "மனிதப் பிறவியினர் சகலரும் சுதந்திரமாகவே பிறக்கின்றனர் அவர்கள் மதிப்பிலும் உரிமைகளிலும் சமமானவர்கள் அவர்கள் நியாயத்தையும்"
-measure = partial(measures.measure, length="type", model=None)
+measure = partial(measures.measure, always=np.array(True), length="type", model=None)
 RANKED = [field.name for field in fields(Measures) if field.default is None]  # what ranks systems
 LATIN = "in 2026"  # of which the Slovenian vocabulary knows a part
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -15,13 +17,14 @@ from hypothesis import strategies as st
 from volt import WordCounts, count_words, mix
 from volt.count import bounded_sums, word_counts
 from volt.count.bounded_sums import Budget, CounterLimits, approximate_sum, bounded_sum
-from volt.count.column_texts import column_numbers, first_columns, is_json_lines, is_parquet
+from volt.count.column_texts import column_numbers
 from volt.count.corpus_statistics import Unspaced, text_bytes, unspaced
 from volt.count.coverage import coverage_of
 from volt.count.file_arguments import named_files, source_paths, split_name
 from volt.count.unit_table import CountTable
 from volt.count.word_counts import CountedPart, summed
 from volt.errors import ConfigError, CorpusError
+from volt.files.tables import columns_in, is_json_lines, is_parquet
 from volt.text.pretokenizer import PreTokenizer
 
 SHARES = ("for_words", "pending", "table", "block", "rows", "n_words", "n_symbols")
@@ -164,21 +167,29 @@ def test_progress_is_reported_with_bytes_and_size(tmp_path: Path) -> None:
     assert heard == [(str(path), path.stat().st_size, path.stat().st_size) for path in (table, lines)]
 
 
+def _named(description: str) -> str:
+    """The names of columns in a description."""
+    return " ".join(re.findall(r"\d '(.*?)'", description))
+
+
 def test_tables_are_recognised_by_name_and_first_lines(tmp_path: Path) -> None:
     """JSON lines by their ending, Parquet by its first bytes, a table by tabs within each of its first five lines."""
     assert [is_json_lines(name) for name in ("a.jsonl", "a.ndjson.gz", "a.jsonl.xz", "a.jsonl.txt", "a.json", "a")] == [
         True, True, True, False, False, False,
     ]  # fmt: skip
-    cases = {"a\tb\tc\n": ["a", "b", "c"], "\n \na\tb\n": ["a", "b"], "a\tb\nc\n": [], "a\n": [], "": [], "\ta\n": [],
-             "a\tb\n" * 5 + "c\n": ["a", "b"], "a\tb\n" * 4 + "c\n": []}  # fmt: skip
+    cases = {"a\tb\tc\n": "a b c", "\n \na\tb\n": "a b", "a\tb\nc\n": "", "a\n": "", "": "", "\ta\n": "",
+             "a\tb\n" * 5 + "c\n": "a b", "a\tb\n" * 4 + "c\n": ""}  # fmt: skip
     for text, columns in cases.items():
         (tmp_path / "a.tsv").write_text(text)
-        assert first_columns(str(tmp_path / "a.tsv")) == columns
+        assert _named(columns_in(str(tmp_path / "a.tsv"))) == columns
+        (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text.strip().replace("\t", ",").encode()))
+        assert _named(columns_in(str(tmp_path / "a.csv.gz"))) == columns
     (tmp_path / "a.jsonl").write_text(json.dumps({"a\tb": 1}))
     (tmp_path / "b").write_bytes(b"PAR1\ta\n")
-    names = [str(tmp_path / name) for name in ("a.jsonl", "b", "none")]
-    assert [first_columns(name) for name in names] == [[], [], []]
-    assert [is_parquet(name) for name in (*names, str(tmp_path))] == [False, True, False, False]
+    (tmp_path / "a.txt").write_text("a, b\nc, d\n")
+    names = [str(tmp_path / name) for name in ("a.jsonl", "b", "none", "a.txt")]
+    assert [columns_in(name) for name in names] == ["", "", "", ""]
+    assert [is_parquet(name) for name in (*names, str(tmp_path))] == [False, True, False, False, False]
     assert [column_numbers(value) for value in ("1,3", 2, [3, 1], "1", None)] == [(1, 3), (2,), (3, 1), (1,), ()]
 
 

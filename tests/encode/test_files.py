@@ -64,8 +64,8 @@ def test_dropout_counts_lines_on_through_a_stream_and_anew_in_each_file(files: l
     list(encode_each(ENCODER, files, out, job=job))
     assert np.fromfile(out / "c.txt.bin", "<i4").tolist() == rows[1].ids.tolist()
     binarize(ENCODER, files, tmp_path / "all", frame=Frame(), job=job)
-    list(binarize_each(ENCODER, files, out, frame=Frame(), job=job))
-    for prefix, encoded in ((tmp_path / "all", rows[0]), (out / "c.txt", rows[1])):
+    list(binarize_each(ENCODER, files, tmp_path / "pairs", frame=Frame(), job=job))
+    for prefix, encoded in ((tmp_path / "all", rows[0]), (tmp_path / "pairs/c.txt", rows[1])):
         assert np.fromfile(f"{prefix}.bin", "<u2").tolist() == encoded.ids.tolist()
 
 
@@ -115,7 +115,7 @@ def test_arrays_hold_the_ids_and_offsets_beside(files: list[str], tmp_path: Path
     """Both arrays hold what `encode_file` gives; numpy reads them, mapped into memory too."""
     for outcome, path in zip(_made(ENCODER, files, tmp_path / "out", form=form), files, strict=True):
         expected = ENCODER.encode_file(path)
-        offsets = np.load(outcome.output.with_name(f"{outcome.output.stem}.offsets.npy"))
+        offsets = np.load(outcome.output.with_name(f"{outcome.output.name}.offsets.npy"))
         ids = np.load(outcome.output, mmap_mode="r") if form == "npy" else np.fromfile(outcome.output, "<i4")
         assert (ids == expected.ids).all()
         assert (offsets == expected.offsets).all()
@@ -125,14 +125,14 @@ def test_arrays_hold_the_ids_and_offsets_beside(files: list[str], tmp_path: Path
 def test_outputs_are_named_after_their_files() -> None:
     """The ending of a compressed file is dropped; arrays have offsets, and a folder its manifest."""
     written = output_files(["a.txt.gz"], Path("out"), job=EncodeJob(form="npy"), each=True)
-    assert [path.name for path in written] == ["a.txt.npy", "a.txt.offsets.npy", ".volt-encoded.json"]
+    assert [path.name for path in written] == ["a.txt.npy", "a.txt.npy.offsets.npy", ".volt-encoded.json"]
 
 
 def test_all_files_can_share_an_array(files: list[str], tmp_path: Path) -> None:
     """One output for all files: the ids of the stream."""
     n_lines = encode_one(ENCODER, files, tmp_path / "all.npy", job=EncodeJob(form="npy"))
     assert n_lines == len(LINES) + 3
-    assert len(np.load(tmp_path / "all.offsets.npy")) == n_lines + 1
+    assert len(np.load(tmp_path / "all.npy.offsets.npy")) == n_lines + 1
     assert (np.load(tmp_path / "all.npy") == ENCODER.encode_batch(LINES + LINES[:3]).ids).all()
 
 
@@ -158,10 +158,10 @@ def test_an_output_without_its_offsets_is_made_again(files: list[str], tmp_path:
     out = tmp_path / "out"
     _made(ENCODER, files, out, form=form)
     before = {path.name: path.read_bytes() for path in out.glob("*.npy")}
-    (out / "a.txt.offsets.npy").unlink()
-    (out / "c.txt.offsets.npy").write_bytes(b"cut")
+    (out / f"a.txt.{form}.offsets.npy").unlink()
+    (out / f"c.txt.{form}.offsets.npy").write_bytes(b"cut")
     assert [outcome.n_lines for outcome in _made(ENCODER, files, out, form=form)] == [None, len(LINES), 3]
-    (out / "c.txt.offsets.npy").write_bytes(before["c.txt.offsets.npy"].replace(b"\0", b"\1"))
+    (out / f"c.txt.{form}.offsets.npy").write_bytes(before[f"c.txt.{form}.offsets.npy"].replace(b"\0", b"\1"))
     assert [outcome.n_lines for outcome in _made(ENCODER, files, out, form=form)] == [None, None, 3]
     assert {path.name: path.read_bytes() for path in out.glob("*.npy")} == before
 
@@ -173,7 +173,9 @@ def test_what_is_being_made_again_is_not_said_to_be_made(files: list[str], tmp_p
     pruned = Encoder(Vocabulary(merges=(), tokens=("l", "o")))
     made = encode_each(pruned, files, out, job=EncodeJob(form="npy"))
     next(made)
-    (out / "b.txt.offsets.npy").write_bytes((out / "b.txt.offsets.npy").read_bytes())  # of the same size as before
+    (out / "b.txt.npy.offsets.npy").write_bytes(
+        (out / "b.txt.npy.offsets.npy").read_bytes()
+    )  # of the same size as before
     made.close()  # type: ignore[attr-defined]
     manifest = json.loads((out / ".volt-encoded.json").read_bytes())
     assert {name for name, origin in manifest.items() if "files" in origin} == {"a.txt.npy"}
@@ -184,8 +186,8 @@ def test_no_output_is_an_input(files: list[str], tmp_path: Path) -> None:
     """In Python too: one output for all files, one for each, and the offsets beside."""
     (tmp_path / "twin").hardlink_to(files[0])
     (tmp_path / "out").mkdir()
-    (tmp_path / "out/a.txt.offsets.npy").symlink_to(files[0])
-    (tmp_path / "ids.offsets.npy").hardlink_to(files[0])
+    (tmp_path / "out/a.txt.npy.offsets.npy").symlink_to(files[0])
+    (tmp_path / "ids.npy.offsets.npy").hardlink_to(files[0])
     before = Path(files[0]).read_bytes()
     with pytest.raises(ConfigError, match="which is read"):
         encode_one(ENCODER, files, tmp_path / "twin", job=EncodeJob())

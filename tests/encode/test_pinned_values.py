@@ -242,7 +242,7 @@ def test_files_report_what_they_did(tmp_path: Path) -> None:
     assert [" ".join(manifest[name]) for name in ("a.txt.npy", "b.txt.npy", "c.npy")] == [fields] * 3
     origin = manifest["a.txt.npy"]
     assert (origin["bytes"], origin["source"], origin["seed"]) == (13, sources[0], 3)
-    written = [tmp_path / "out" / name for name in ("a.txt.npy", "a.txt.offsets.npy")]
+    written = [tmp_path / "out" / name for name in ("a.txt.npy", "a.txt.npy.offsets.npy")]
     assert [size for size, *_ in origin["files"]] == [path.stat().st_size for path in written]
     names = [f"x.txt{packed}" for packed in (".gz", ".bz2", ".zst", ".xz", ".lz")]
     assert [str(path) for path in outputs_of(names[-1:], Path("o"), ".ids").values()] == ["o/x.txt.lz.ids"]

@@ -359,7 +359,7 @@ def test_a_job_of_kubernetes_searches_and_encodes(cluster: None, tmp_path: Path)
     files = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.*") if not path.name.startswith(".")}
     names = {path.name for path in files}
     assert len(list((tmp_path / "out" / "counts").iterdir())) == 1
-    assert names == {"corpus.volt", "a.txt.npy", "a.txt.offsets.npy", "b.txt.npy", "b.txt.offsets.npy"}
+    assert names == {"corpus.volt", "a.txt.npy", "a.txt.npy.offsets.npy", "b.txt.npy", "b.txt.npy.offsets.npy"}
     if DRAWS_ALL:
         start(*program, folder=tmp_path, CORPUS="[ab].txt", OUTPUT="out", ADDRESS="")
         assert files == {path: path.read_bytes() for path in files}

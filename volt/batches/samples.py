@@ -119,6 +119,8 @@ def joined_samples(parts: Sequence[Samples]) -> Samples:
     inputs: list[Samples] = arguments.several(parts, "parts", one="give a list of Samples")
     if not inputs:
         raise ConfigError("no samples to join; give one part or more")
+    for place, part in enumerate(inputs):
+        arguments.instance(part, Samples, f"parts[{place}]")
     fields_of_parts = {", ".join(part.fields) for part in inputs}
     if len(fields_of_parts) > 1:
         names = " and ".join(f"({fields})" for fields in sorted(fields_of_parts))
@@ -141,6 +143,7 @@ def taken_samples(samples: Samples, rows: Longs) -> Samples:
     >>> taken_samples(Samples.of({"src": [[5, 2], [2], [6, 2]]}), np.array([0, 2]))["src"].ids.tolist()
     [5, 2, 6, 2]
     """
+    arguments.instance(samples, Samples, "samples")
     fields = dict[str, Encoded]()
     for name, encoded in samples.fields.items():
         column = Column.of_ids(encoded.ids, encoded.offsets).take(rows).compact()

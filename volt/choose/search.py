@@ -76,17 +76,11 @@ def sample_cuts(candidates: Candidates, vocabulary: Vocabulary) -> list[tuple[st
 def readable_cuts(cuts: Iterable[tuple[str, Iterable[str]]], vocabulary: Vocabulary) -> Iterator[tuple[str, str]]:
     """Yield words with their pieces, joined by bars, as readable text without markers."""
     is_bytes = vocabulary.pretokenizer.is_bytes
+    front = " " if is_bytes else PREFIX
     for word, pieces in cuts:
-        yield (_without_space([word]), _without_space(pieces)) if is_bytes else (word, _without_markers(pieces))
-
-
-def _without_space(pieces: Iterable[str]) -> str:
-    first, *others = map(readable, pieces)
-    return "|".join(filter(None, (first.removeprefix(" "), *others)))
-
-
-def _without_markers(pieces: Iterable[str]) -> str:
-    return "|".join(filter(None, (piece.removesuffix(SUFFIX) for piece in pieces))).removeprefix(PREFIX)
+        texts = list(map(readable, pieces)) if is_bytes else [piece.removesuffix(SUFFIX) for piece in pieces]
+        texts[0] = texts[0].removeprefix(front)  # perhaps all of the piece
+        yield readable(word).removeprefix(front) if is_bytes else word, "|".join(filter(None, texts))
 
 
 FAIR_COUNT = 50

@@ -141,7 +141,8 @@ class SearchParameters:
 def checked_parameters(parameters: SearchParameters | None) -> SearchParameters:
     """Return the parameters, by default `SearchParameters()`."""
     remedy = "give volt.SearchParameters(epsilon=0.5), say"
-    return arguments.instance(parameters or SearchParameters(), SearchParameters, "parameters", remedy=remedy)
+    parameters = SearchParameters() if parameters is None else parameters
+    return arguments.instance(parameters, SearchParameters, "parameters", remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True)

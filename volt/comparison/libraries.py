@@ -33,12 +33,16 @@ Cutter = Callable[[Sequence[str], str], Cuts]  # arguments: words, and the name 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Library:
-    """A vocabulary, and the library that splits words by it. `cut` returns indices of `tokens`."""
+    """A vocabulary, and the library that splits words by it. `cut` returns indices of `tokens`.
+
+    always: (n_tokens,) bool, False for byte tokens
+    """
 
     name: str
     size: int
     tokens: tuple[str, ...] = field(repr=False)
     lengths: Longs = field(repr=False)
+    always: NDArray[np.bool_] = field(repr=False)
     cut: Cutter = field(repr=False)
 
 
@@ -102,9 +106,9 @@ def of_sentencepiece(path: Path) -> Library:
         for number in numbers
         if not (model.is_control(number) or model.is_unknown(number) or model.is_unused(number))
     }
-    n_bytes = sum(map(model.is_byte, numbers))
+    is_byte = [model.is_byte(number) for number in types]
     texts = ["?" if piece in BYTE_TOKENS else piece for piece in types.values()]
-    return _library(name, types, texts, n_bytes=n_bytes, encode=model.encode)
+    return _library(name, types, texts, is_byte=is_byte, encode=model.encode)
 
 
 def of_tokenizers(path: Path) -> Library:
@@ -126,7 +130,8 @@ def of_tokenizers(path: Path) -> Library:
     def encode(texts: list[str]) -> list[list[int]]:
         return [one.ids for one in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
 
-    return _library(name, types, texts, n_bytes=len(byte_tokens), encode=encode)
+    is_byte = [token in byte_tokens for token in types.values()]
+    return _library(name, types, texts, is_byte=is_byte, encode=encode)
 
 
 def _unknown(tokenizer: Any) -> str:
@@ -137,7 +142,9 @@ def _unknown(tokenizer: Any) -> str:
     return "" if number is None else tokenizer.id_to_token(number) or ""
 
 
-def _library(name: str, types: Mapping[int, str], texts: Sequence[str], *, n_bytes: int, encode: Encode) -> Library:
+def _library(
+    name: str, types: Mapping[int, str], texts: Sequence[str], *, is_byte: Sequence[bool], encode: Encode
+) -> Library:
     """Return a library. types: id → token; texts: the text of each token, "?" for a byte token"""
     numbers = np.full(max(types, default=-1) + 2, -1, np.int64)
     numbers[list(types)] = np.arange(len(types))
@@ -148,7 +155,8 @@ def _library(name: str, types: Mapping[int, str], texts: Sequence[str], *, n_byt
         return Cuts(numbers[np.minimum(cuts.ids, len(numbers) - 1)], cuts.ends)
 
     lengths = token_lengths(texts, marker="prefix")
-    return Library(name, len(types) - n_bytes, tuple(types.values()), lengths, cut)
+    always = ~np.array(is_byte, bool)
+    return Library(name, int(always.sum()), tuple(types.values()), lengths, always, cut)
 
 
 def _front(encode: Encode, words: Sequence[str]) -> str:

@@ -1,5 +1,8 @@
 """Distinct words, their counts, and how a system splits them → `Measures`: every criterion of one system on one text.
 
+The types are those of `SizeStep`, so that a search and a comparison give equal figures: the vocabulary's tokens and its
+scaffolding, which count as 0, but not special, user and byte tokens, unless these occur.
+
 Unknown pieces count as pieces; all of them are occurrences of one additional token, of length 1. Many unknown pieces
 could make a system look good, so if more than 1 % are unknown, the measures that rank systems are None.
 """
@@ -19,6 +22,7 @@ from volt.choose.criteria import Length
 from volt.choose.scaling_law import LanguageModel
 
 Longs = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 MOST_UNKNOWN = 0.01  # of the pieces; beyond it a system is not ranked
 
@@ -97,12 +101,14 @@ def cuts_of(ids: Sequence[Sequence[int]]) -> Cuts:
 
 
 def measure(
-    parts: Sequence[tuple[Text, Cuts]], *, lengths: Longs, length: Length, model: LanguageModel | None
+    parts: Sequence[tuple[Text, Cuts]], *, lengths: Longs, always: Flags, length: Length, model: LanguageModel | None
 ) -> Measures:
-    """Measure a text that consists of parts, such as one for each source."""
+    """Measure a text that consists of parts, such as one for each source. lengths, always: see `System`"""
     counts = np.sum([cuts.token_counts(text.word_counts, len(lengths)) for text, cuts in parts], axis=0)
     word_counts = np.concatenate([text.word_counts for text, _ in parts])
     per_word = np.concatenate([cuts.per_word() for _, cuts in parts])
+    is_type = always | (counts > 0)
+    counts, lengths = counts[is_type], lengths[is_type]
     n_words, n_pieces, n_known = int(word_counts.sum()), int(word_counts @ per_word), int(counts.sum())
     characters = sum((text.characters for text, _ in parts), Counter[str]())
     n_bytes = sum(text.n_bytes for text, _ in parts)

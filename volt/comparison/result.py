@@ -107,7 +107,7 @@ def measure_system(
     model: LanguageModel | None,
 ) -> SystemResult:  # fmt: skip
     """Measure a system on all texts. aligned: whether all training texts, and all held-out texts, are aligned"""
-    measured = partial(measure, lengths=system.lengths, length=length, model=model)
+    measured = partial(measure, lengths=system.lengths, always=system.always, length=length, model=model)
     whole = measured([*training.values()])
     counts = np.array([cut.token_counts(text.word_counts, len(system.tokens)) for text, cut in training.values()])
     by_source, heldout_by_source = (

@@ -40,6 +40,7 @@ from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 
 Longs = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 DEFAULT_SYSTEMS = ("muv-search", "bpe:1000", "bpe:8000", "bpe:30000", "spm-bpe", "spm-unigram", "wordpiece")
 _KINDS = ("muv-search", "bpe", *TRAINERS)
@@ -69,6 +70,8 @@ class Spec:
 class System:
     """A vocabulary, and `cut`, a function of words and their source that splits the words into indices of `tokens`.
 
+    tokens, lengths: all tokens, scaffolding included, and their lengths in characters
+    always: (n_tokens,) bool, False for user and byte tokens, which are types only of a text in which they occur
     step_muv: MUV (Eq. 1) from the previous searched size to this one; None if this size was not searched
     sources: the names of the sources whose words `cut` can split; None for all
     """
@@ -78,6 +81,7 @@ class System:
     size: int
     tokens: tuple[str, ...] = field(repr=False)
     lengths: Longs = field(repr=False)
+    always: Flags = field(repr=False)
     cut: Cutter = field(repr=False)
     cost: Cost
     cost_note: str
@@ -137,7 +141,8 @@ def vocabulary_system(name: str, vocabulary: Vocabulary, *, words_of: WordCounts
     """
     encoder = Encoder(vocabulary)
     roles = set(vocabulary.special.roles.values())
-    types = tuple(piece for piece in vocabulary.pieces if piece and piece not in roles)
+    own = {*vocabulary.tokens, *vocabulary.scaffolding}
+    types = tuple(piece for piece in (*vocabulary.pieces, *vocabulary.scaffolding) if piece and piece not in roles)
     lengths = token_lengths(["?" if piece in BYTE_TOKENS else piece for piece in types], marker=vocabulary.marker)
     numbers = {piece: number for number, piece in enumerate(types)}
     settings = vocabulary.normalizer, vocabulary.pretokenizer
@@ -154,8 +159,8 @@ def vocabulary_system(name: str, vocabulary: Vocabulary, *, words_of: WordCounts
         return cuts_of([[numbers.get(piece, -1) for piece in pieces] for pieces in cuts])
 
     return System(
-        name, tokens=types, lengths=lengths, cut=cut, size=vocabulary.size, n_scaffolding=len(vocabulary.scaffolding),
-        **facts,
+        name, tokens=types, lengths=lengths, always=np.array([piece in own for piece in types], bool), cut=cut,
+        size=vocabulary.size, n_scaffolding=len(vocabulary.scaffolding), **facts,
     )  # fmt: skip
 
 
@@ -171,7 +176,15 @@ def file_system(file: ReadFile, *, counts: WordCounts) -> System:
 
 
 def _library_system(name: str, library: Library, **facts: Any) -> System:
-    return System(name, size=library.size, tokens=library.tokens, lengths=library.lengths, cut=library.cut, **facts)
+    return System(
+        name,
+        size=library.size,
+        tokens=library.tokens,
+        lengths=library.lengths,
+        always=library.always,
+        cut=library.cut,
+        **facts,
+    )
 
 
 def _no_texts(name: str, counts: WordCounts) -> VocabularyError:
@@ -208,7 +221,8 @@ def joined_system(name: str, systems: dict[str, System], **facts: Any) -> System
 
     return System(
         name, tokens=tuple(chain.from_iterable(one.tokens for one in systems.values())),
-        lengths=np.concatenate([one.lengths for one in systems.values()]), cut=cut,
+        lengths=np.concatenate([one.lengths for one in systems.values()]),
+        always=np.concatenate([one.always for one in systems.values()]), cut=cut,
         size=sum(one.size for one in systems.values()),
         n_scaffolding=sum(one.n_scaffolding or 0 for one in systems.values()), sources=tuple(systems), **facts,
     )  # fmt: skip

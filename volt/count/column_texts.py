@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable
-from contextlib import suppress
 from numbers import Number
 from typing import Any
 
@@ -15,11 +13,9 @@ import polars as pl
 from volt import arguments
 from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import Block, read_blocks
-from volt.files.paths import is_file
-from volt.files.small_files import read_start
+from volt.files.tables import is_json_lines
 
 _TEXT = pl.col("text")
-_HEAD, _HEAD_LINES = 1 << 14, 5  # bytes and lines that are read to recognise a table
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _decode_json = json.JSONDecoder().raw_decode
 
@@ -69,21 +65,6 @@ def field_texts(block: Block, fields: tuple[int, ...]) -> pl.LazyFrame:
     return lines.select(text=pl.concat_list([parts.list.get(number - 1) for number in fields])).explode("text")
 
 
-def first_columns(path: str) -> list[str]:
-    """Return the first line's columns if each of the first few lines has several columns; otherwise []."""
-    if not is_file(path) or is_json_lines(path) or is_parquet(path):
-        return []
-    blocks = read_blocks(path, block_size=_HEAD, errors="replace", max_line=None)
-    lines = next((block.data.decode() for block in blocks), "").split("\n")
-    filled = [line for line in lines if line.strip()][:_HEAD_LINES]
-    return filled[0].split("\t") if filled and all("\t" in line.strip() for line in filled) else []
-
-
-def is_json_lines(path: str) -> bool:
-    stem, ending = os.path.splitext(path)
-    return (stem if ending in {".gz", ".bz2", ".xz", ".zst"} else path).endswith((".jsonl", ".ndjson"))
-
-
 def json_columns(path: str) -> str:
     for block in read_blocks(path, block_size=1):
         line = block.data.decode().split("\n")[0]
@@ -129,15 +110,6 @@ def _json_record(place: str, line: str) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise CorpusError(f"{place}: not a JSON object but {line[:40]}; repair the line")
     return record
-
-
-def is_parquet(path: str) -> bool:
-    """Check whether a file starts like a Parquet file. A pipe is never read."""
-    if not is_file(path):
-        return False
-    with suppress(CorpusError):  # reading the file will report the error
-        return read_start(path, 4) == b"PAR1"
-    return False
 
 
 def parquet_texts(path: str, column: str | None) -> pl.LazyFrame:

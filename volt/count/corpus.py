@@ -17,7 +17,7 @@ from typing import Any, cast, get_args
 from volt import arguments
 from volt.arguments import MAX_LINE, checked_max_line
 from volt.count.bounded_sums import Budget, CounterLimits, approximate_sum, bounded_sum, return_freed_memory
-from volt.count.column_texts import column_numbers, is_parquet
+from volt.count.column_texts import column_numbers
 from volt.count.counting import Progress, ShardCounter
 from volt.count.kept_counts import N_LOOKS, KeptCounts, Shard, path_of
 from volt.count.word_counts import WordCounts, summed
@@ -26,6 +26,7 @@ from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import BLOCK_SIZE, Errors
 from volt.files.paths import Sources, check_files, expand, size_of
 from volt.files.ranges import RANGE_SIZE, ranges_of
+from volt.files.tables import is_parquet
 from volt.files.threads import in_order
 from volt.fork_guard import about_to_use_polars
 from volt.text.normalizer import Normalizer, as_normalizer

@@ -19,15 +19,7 @@ import polars as pl
 
 from volt import arguments
 from volt.count.bounded_sums import CounterLimits
-from volt.count.column_texts import (
-    field_texts,
-    is_json_lines,
-    is_parquet,
-    json_columns,
-    json_texts,
-    lines_of,
-    parquet_texts,
-)
+from volt.count.column_texts import field_texts, json_columns, json_texts, lines_of, parquet_texts
 from volt.count.kept_counts import Group, KeptCounts, Shard, path_of
 from volt.count.unit_table import MOST, UnitCutter, UnitTable, WordTable
 from volt.count.word_counts import EMPTY, CountedPart, WordCounts, added, check_total, summed
@@ -36,6 +28,7 @@ from volt.files.blocks import BLOCK_SIZE, Block, Errors, read_blocks, smaller_bl
 from volt.files.paths import size_of
 from volt.files.ranges import FileRange, numbered, read_range
 from volt.files.remote_files import local_copy
+from volt.files.tables import is_json_lines, is_parquet
 from volt.files.threads import available_cores, in_order, prefetch
 from volt.fork_guard import about_to_use_polars
 from volt.text.atoms import SPACE

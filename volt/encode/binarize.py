@@ -24,6 +24,7 @@ from volt.encode.files import (
     Parts,
     Progress,
     check_both,
+    check_outputs,
     encoded_parts,
     input_paths,
     of_one_file,
@@ -31,7 +32,7 @@ from volt.encode.files import (
 )
 from volt.encode.frames import Frame
 from volt.errors import ConfigError
-from volt.files.atomic import check_distinct, make_folder
+from volt.files.atomic import make_folder
 from volt.files.indexed_dataset import BIN, IDX, check_dtype, dtype_for, prefix_of, write_ids
 
 Documents = Literal["line", "file", "blank"]
@@ -73,7 +74,7 @@ def binarize(
     """
     paths, prefix = input_paths(paths), Path(arguments.path(prefix, "prefix"))
     check_both(encoder, job)
-    check_distinct(pair_files(prefix), paths)
+    check_outputs(pair_files(prefix), paths)
     write_pair = _pair_writer(encoder, job, frame, dtype, documents)
     encode = parts or encoded_parts
     return write_pair(prefix, encode(encoder, paths, job, restart=False, progress=progress))
@@ -90,7 +91,7 @@ def binarize_each(
     """
     check_both(encoder, job)
     outputs = outputs_of(input_paths(paths), folder, "")
-    check_distinct([file for output in outputs.values() for file in pair_files(output)], outputs)
+    check_outputs([file for output in outputs.values() for file in pair_files(output)], outputs)
     write_pair = _pair_writer(encoder, job, frame, dtype, documents)
     make_folder(folder)
     if write:

@@ -17,6 +17,7 @@ from volt.files.blocks import Block, Errors, Wait, read_blocks
 from volt.files.paths import is_file
 from volt.files.ranges import FileRange, FileSpan, file_spans, open_plain, read_range
 from volt.files.small_files import is_compressed
+from volt.files.tables import refuse_json_lines
 from volt.files.threads import available_cores, prefetch
 from volt.text.normalizer import check_text
 from volt.urls import url_of
@@ -111,6 +112,7 @@ def file_chunks(
         for block in read_range(path, block_size=size, errors=errors, max_line=max_line):
             yield Chunk(block.data, strips_return=True, whole=block)
         return
+    refuse_json_lines(path)
     if errors == "strict" and not numbered and (file := open_plain(path)) is not None:
         yield from (Chunk(span, strips_return=True) for span in file_spans(file, size=size, max_line=max_line))
         return

@@ -4,7 +4,8 @@
     npy           a numpy file of all ids
     bin           all ids as raw int32, little-endian
 
-npy and bin have a second file, NAME.offsets.npy, (n_lines + 1,) int64: line i has ids[offsets[i]:offsets[i + 1]].
+npy and bin have a second file, OUTPUT.offsets.npy, such as ids.npy.offsets.npy, (n_lines + 1,) int64: line i has
+ids[offsets[i]:offsets[i + 1]].
 A folder of outputs has a manifest with their origins; up-to-date outputs are not rewritten.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -21,6 +22,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, get_args
 
 import numpy as np
+from numpy.lib.format import MAGIC_PREFIX, open_memmap
+from numpy.typing import NDArray
 
 from volt import arguments
 from volt.arguments import MAX_LINE, checked_max_line
@@ -29,12 +32,14 @@ from volt.encode.chunks import Chunk, checked_threads, file_chunks
 from volt.encode.encoder import Encoder
 from volt.encode.frames import Frame, PaddedIds, role_id
 from volt.encode.rendering import checked_separator
-from volt.errors import ConfigError, OutputError
+from volt.errors import ConfigError, CorpusError, OutputError, shown_path
 from volt.files.atomic import append, check_distinct, follow, identity, make_folder, retire, write_atomic
 from volt.files.blocks import Errors, Wait, is_ready
+from volt.files.indexed_dataset import BIN, IDX
 from volt.files.paths import is_file, mark_of
 from volt.files.ranges import FileRange
-from volt.files.small_files import read_bytes
+from volt.files.small_files import read_bytes, read_start
+from volt.files.tables import refuse_json_lines
 from volt.urls import bare, name_of, url_of
 
 Output = Literal["pieces", "ids", "npy", "bin"]
@@ -43,6 +48,7 @@ Parts = Callable[..., Iterator[tuple[Chunk, EncodedPart]]]
 Write = Callable[[Encoder, Mapping[str, Path], "EncodeJob", Progress], Iterator[tuple[str, int]]]
 _MANIFEST, _MOST_UNSAVED = ".volt-encoded.json", 1 / 8
 _ARRAYS = ("npy", "bin")
+_OFFSETS, _TEXTS = ".offsets.npy", (".pieces", ".ids")
 _SHAPING = ("bos", "eos", "truncate", "pad_to")  # a manifest names only those in use
 _COMPRESSED = (".gz", ".bz2", ".zst", ".xz")
 
@@ -105,13 +111,16 @@ def check_both(encoder: Encoder, job: EncodeJob) -> None:
 
 
 def input_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return the files to encode. Raises ConfigError if there are no files."""
+    """Return the files to encode. Raises ConfigError if there are no files, CorpusError for JSON lines."""
     if isinstance(paths, os.PathLike):
         raise arguments.refusal(paths, "paths", "did you mean [path]?")
     result = arguments.several(paths, "paths", one="did you mean [path]?", remedy="give a list of paths")
     if not result:
         raise ConfigError("paths is empty; name the files to encode")
-    return [arguments.path(path, f"paths[{place}]") for place, path in enumerate(result)]
+    result = [arguments.path(path, f"paths[{place}]") for place, path in enumerate(result)]
+    for path in result:
+        refuse_json_lines(path)
+    return result
 
 
 def encode_stream(
@@ -143,7 +152,7 @@ def encode_one(
     """
     check_both(encoder, job)
     paths = input_paths(paths)
-    check_distinct(output_files(paths, output, job=job), paths)
+    check_outputs(output_files(paths, output, job=job), paths)
     encode = parts or encoded_parts
     return _write(output, encode(encoder, paths, job, restart=False, progress=progress), job)
 
@@ -161,7 +170,7 @@ def encode_each(
     """
     check_both(encoder, job)
     outputs = outputs_of(without_outputs(input_paths(paths), folder), folder, f".{job.form}")
-    check_distinct(output_files(outputs, folder, job=job, each=True), outputs)
+    check_outputs(output_files(outputs, folder, job=job, each=True), outputs)
     make_folder(folder)
     manifest, origins = _Manifest(folder), {path: _origin(encoder, path, job) for path in outputs}
     missing = {path: outputs[path] for path in outputs if not manifest.has(outputs[path], origins[path], job)}
@@ -208,7 +217,58 @@ def output_files(paths: Iterable[str], output: Path, *, job: EncodeJob, each: bo
 
 def _files_of(output: Path, form: str) -> list[Path]:
     has_offsets = form in _ARRAYS and output.name  # the current folder has no name; writing to it raises an error
-    return [output, output.with_name(f"{output.stem}.offsets.npy")] if has_offsets else [output]
+    return [output, output.with_name(output.name + _OFFSETS)] if has_offsets else [output]
+
+
+def check_outputs(outputs: Sequence[Path], inputs: Iterable[str]) -> None:
+    """Raise ConfigError if an output is an input, or if another run wrote it together with a file that would stay."""
+    check_distinct(outputs, inputs)
+    written = set(outputs)
+    for output in outputs:
+        for partner in _partners(output):
+            if partner not in written and mark_of(partner) is not None:
+                what = f"{shown_path(output)}: belongs to {shown_path(partner)}"
+                raise ConfigError(f"{what}, which would no longer fit it; choose another name, or remove both")
+
+
+def _partners(output: Path) -> Iterator[Path]:
+    """Yield the files that a run of `volt encode` or `volt binarize` may have written together with a file."""
+    pair = {BIN: IDX, IDX: BIN}
+    if output.suffix in pair:
+        yield output.with_suffix(pair[output.suffix])
+    if output.name.endswith(_OFFSETS):
+        yield output.with_name(output.name.removesuffix(_OFFSETS))
+    elif output.name and output.suffix not in _TEXTS:  # a folder may contain many
+        yield output.with_name(output.name + _OFFSETS)
+
+
+Arrays = tuple[NDArray[np.int32], NDArray[np.int64]]
+
+
+def read_arrays(path: str, form: str) -> Arrays:
+    """Read the ids of an output npy or bin, and the offsets of its lines. Raises CorpusError."""
+    try:
+        ids = open_memmap(path, mode="r") if form == "npy" else np.fromfile(path, "<i4")
+        offsets = open_memmap(path + _OFFSETS, mode="r")
+        fits = ids.dtype == np.int32 and offsets.dtype == np.int64 and offsets[-1] == ids.size
+    except (OSError, ValueError, IndexError):
+        fits = False
+    if not fits:
+        what = f"{shown_path(path)}: not an array of form {form} whose offsets are {shown_path(path + _OFFSETS)}"
+        raise CorpusError(f"{what}; give an output of volt encode, or encode the text again")
+    return ids, offsets
+
+
+def refuse_arrays(path: str) -> None:
+    """Raise CorpusError if a file contains ids of `volt encode` or `volt binarize` that are not text."""
+    for partner in filter(mark_of, _partners(Path(path))):
+        if partner.name.endswith(_OFFSETS):
+            form = "npy" if read_start(path, len(MAGIC_PREFIX)) == MAGIC_PREFIX else "bin"
+            raise CorpusError(f"{shown_path(path)}: an array of ids; decode it with", hint={"form": form})
+        raise CorpusError(
+            f"{shown_path(path)}: not text, but belongs to {shown_path(partner)}; decode ids of volt encode, and read "
+            "those of volt binarize in Python, with volt.files.indexed_dataset.open_ids"
+        )
 
 
 def encoded_parts(

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from volt.errors import ConfigError, OutputError, reason, shown_path
+from volt.files.paths import mark_of
 from volt.files.temporary import temporary_file
 from volt.urls import plain_path, same, url_of
 
@@ -172,12 +173,25 @@ def _make_alike(handle: int, old: os.stat_result) -> None:
 
 
 def write_together(contents: Mapping[Path, bytes]) -> None:
-    """Write all files or none; only if killed, the last file, the main one, may be missing. Raises OutputError."""
+    """Write all files or none; only if killed, the last file, the main one, may be missing.
+
+    Raises OutputError, and ConfigError if one of the other files belongs to another output.
+    """
+    *others, main = contents
+    refuse_strays(main, others)
     with ExitStack() as places:  # the file that is opened first is renamed last
         files = [(path, places.enter_context(write_atomic(path))) for path in reversed([*contents])]
         for path, file in files:
             file.write(contents[path])
         retire(files[0][0], *(file for _, file in files))
+
+
+def refuse_strays(main: Path, others: Iterable[Path]) -> None:
+    """Raise ConfigError if one of the files to be written with `main` exists without it."""
+    for other in others if mark_of(main) is None else ():
+        if mark_of(other) is not None:
+            what = f"{shown_path(other)}: exists, but {shown_path(main)} does not, so it belongs to another output"
+            raise ConfigError(f"{what}; choose another name, or remove it")
 
 
 def retire(path: str | Path, *new: BinaryIO) -> None:

@@ -33,7 +33,7 @@ _SIGNATURES = {
     b"PK\x03\x04": "a zip archive; unpack it",
     b"7z\xbc\xaf\x27\x1c": "a 7z archive; unpack it",
     b"\x04\x22\x4d\x18": "an lz4 file; recompress it with gzip, xz or zstd",
-    b"PAR1": "a parquet file; give it as a file on disk, with its text column",
+    b"PAR1": "a parquet file; extract its text column, or count it from a file on disk, by its column",
     b"SQLite format 3": "an SQLite database; export its text column",
     b"%PDF-": "a PDF document; extract its text",
     b"\x89PNG": "a PNG image; exclude it",

@@ -158,7 +158,9 @@ class Source:
         for place, step in enumerate(steps):
             if not isinstance(step, Transform) or isinstance(step, type):
                 raise arguments.refusal(step, f"transforms[{place}]", _STEPS)
-        n_paths, n_names, n_keys = len(paths), len(self.names), len(self.keys)
+        n_paths = len(paths)
+        n_names = len(arguments.several(self.names, "names"))
+        n_keys = len(arguments.several(self.keys, "keys"))
         weights = [weight for _, weight in self.weight.points] if isinstance(self.weight, Schedule) else [1]
         problems = {
             f"shuffle={self.shuffle!r}: choose lines, outputs or none": self.shuffle not in get_args(Shuffle),

@@ -1,0 +1,102 @@
+"""`volt decode` reads every output of `volt encode`, and says when its input is something else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import TEXT, Run
+
+LINES = "low <url>x lower\n\n é🎉 e\u0301 12 345 <u r> </w> ▁ ▁low @@ Ġ <unk> </s>\n   \nnewest\n"
+FORMS = ("pieces", "ids", "npy", "bin")
+SEARCHES = {
+    "suffix": [],
+    "prefix": ["--marker", "prefix"],
+    "bytes": ["--pretokenizer", "gpt2", "--marker", "none"],
+    "spaces": ["--pretokenizer", "metaspace", "--marker", "none"],
+    "byte tokens": ["--byte-fallback", "--special", "<url>", "--special", "<u r>"],
+    "user tokens": ["--special", "<url>", "--special", "<u r>"],
+    "user tokens, prefix": ["--special", "<url>", "--special", "<u r>", "--marker", "prefix"],
+    "spaces and a prefix": ["--pretokenizer", "metaspace", "--marker", "prefix"],
+}
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_every_output_of_encode_is_decoded_without_a_note(run: Run, search: str) -> None:
+    """Unknown characters, user and byte tokens, and words that look like marks: pieces give no note and no error."""
+    run("search", "corpus.txt", "-q", "-o", "v.volt", *SEARCHES[search])
+    Path("text.txt").write_text(LINES + TEXT)
+    for options in ([], ["--separator", "@@"]) if search in ("suffix", "byte tokens", "user tokens") else ([],):
+        run("encode", "-m", "v.volt", "text.txt", "-o", "out.pieces", "-q", *options)
+        assert run("decode", "-m", "v.volt", "out.pieces", *options).stderr == b""
+
+
+@pytest.fixture
+def model(run: Run) -> str:
+    """A vocabulary of the corpus, which knows all its characters."""
+    run("search", "corpus.txt", "-q", "-o", "v.volt")
+    return "v.volt"
+
+
+def _outputs(run: Run, model: str, *, text: str) -> None:
+    Path("text.txt").write_text(text)
+    for form in FORMS:
+        run("encode", "-m", model, "text.txt", "--form", form, "-o", f"out.{form}")
+    run("binarize", "-m", model, "text.txt", "-o", "pair", "-q")
+
+
+def test_each_form_is_decoded_to_its_text(run: Run, model: str) -> None:
+    """Arrays too, in blocks of lines, and without a line."""
+    text = "\n".join(TEXT.split("\n")[:1] * 9) + "\n\n"
+    for source in (text, ""):
+        _outputs(run, model, text=source)
+        for form in FORMS:
+            done = run("decode", "-m", model, f"out.{form}", "--form", form)
+            assert (done.stdout.decode(), done.stderr) == (source, b"")
+
+
+REFUSED = {
+    "out.ids": "out.ids:1: these are ids, not pieces of the vocabulary; decode them with --form ids",
+    "out.npy": "out.npy: an array of ids; decode it with --form npy",
+    "out.bin": "out.bin: an array of ids; decode it with --form bin",
+    "out.bin --form ids": "out.bin: an array of ids; decode it with --form bin",
+    "out.npy.offsets.npy": "out.npy.offsets.npy: not text, but belongs to out.npy",
+    "pair.bin": "pair.bin: not text, but belongs to pair.idx",
+    "pair.idx": "pair.idx: not text, but belongs to pair.bin",
+    "out.npy --form bin": "out.npy: not an array of form bin whose offsets are out.npy.offsets.npy",
+    "out.bin --form npy": "out.bin: not an array of form npy whose offsets are out.bin.offsets.npy",
+    "out.ids --form npy": "out.ids: not an array of form npy whose offsets are out.ids.offsets.npy",
+    "short.bin --form bin": "short.bin: not an array of form bin whose offsets are short.bin.offsets.npy",
+    "words.txt": "words.txt:1: 'Unseen' is not a piece of the vocabulary, nor is any other word; give its pieces",
+}
+
+
+@pytest.mark.parametrize("arguments", REFUSED)
+def test_other_inputs_are_refused(run: Run, model: str, arguments: str) -> None:
+    """Ids without --form, arrays, pairs, damaged arrays and plain text; nothing is written."""
+    _outputs(run, model, text=TEXT)
+    np.fromfile("out.bin", "<i4")[1:].tofile("short.bin")
+    Path("short.bin.offsets.npy").write_bytes(Path("out.bin.offsets.npy").read_bytes())
+    Path("words.txt").write_text("Unseen wordings\nunlike pieces\n")
+    done = run("decode", "-m", model, *arguments.split(), "-o", "decoded", status=1)
+    assert REFUSED[arguments] in done.stderr.decode()
+    assert not Path("decoded").exists()
+
+
+NOTED = {
+    "text": ("t h e</w>\nt h e</w> wordings\n", "first stdin:2: 'wordings'"),
+    "without marks": ("t h e</w>\nt h e\n", "first stdin:2: 'e'"),
+    "a foreign token": ("<2de> t h e</w>\nt h e</w>\n", "first stdin:1: '<2de>'"),
+}
+
+
+@pytest.mark.parametrize("name", NOTED)
+def test_doubtful_lines_are_noted(run: Run, model: str, name: str) -> None:
+    """Words that are not pieces, and lines whose last word does not end, are decoded, and a note names the first."""
+    text, first = NOTED[name]
+    done = run("decode", "-m", model, stdin=text.encode())
+    message = done.stderr.decode()
+    assert message.startswith("note: in 1 of 2 lines, words are not pieces")
+    assert first in message
+    assert done.stdout.count(b"\n") == 2
