@@ -9,6 +9,7 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volt import arguments
 from volt.display import counted
@@ -23,7 +24,8 @@ from volt.stream.reading.text_shard import split_lines
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.line_batch import Batch
 
-_WINDOW = 1 << 16
+_WINDOW = 1 << 16  # turns
+_CELLS = 1 << 23  # of a table with a row for each stretch and a column for each source
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +176,38 @@ def _id_lines(path: str) -> Iterator[bytes]:
 
 
 def deviation(weights: Iterable[Any], turns: int) -> float:
-    """Return the largest difference between a source's number of lines and its share, after any of the first turns."""
+    """Return the largest difference between a source's number of lines and its share, after any of the first turns.
+
+    What is owed to a source never falls, so the difference is largest just before or after a turn of the source.
+    """
     mixture = Mixture(list(weights))
-    shares, worst = shares_of(mixture.weights), 0.0
+    shares = shares_of(mixture.weights)
+    worst = 0.0
     while (start := mixture.n) < turns:
         lags = np.array(mixture.owed()) - mixture.counts
-        dealt = mixture.turns(min(_WINDOW, turns - start))
-        stretches = np.searchsorted(shares.starts, np.arange(start, start + len(dealt)), side="right") - 1
-        owed = np.cumsum(shares.units[stretches] / UNIT, axis=0)
-        lines = np.cumsum(dealt[:, None] == np.arange(len(lags)), axis=0)
-        worst = max(worst, float(np.abs(lags + owed - lines).max()))
+        window = max(1, min(_WINDOW, _CELLS // len(lags), turns - start))
+        dealt = mixture.turns(window)
+        first, lengths = shares.lengths(start)
+        starts = np.cumsum([0, *np.minimum(lengths, window)])
+        starts = starts[: np.searchsorted(starts, window) + 1]
+        starts[-1] = window
+        units = shares.units[first : first + len(starts) - 1] / UNIT
+        spans = np.diff(starts)[:, None]
+        owed = np.cumsum([lags, *(spans * units)], axis=0)
+
+        places = np.arange(window)
+        stretches = np.searchsorted(starts, places, side="right") - 1
+        rates = units[stretches, dealt]
+        before = owed[stretches, dealt] + (places - starts[stretches]) * rates - _ranks(dealt)
+        at_end = owed[-1] - np.bincount(dealt, minlength=len(lags))
+        worst = max(worst, *(float(np.abs(values).max()) for values in (before, before + rates - 1, at_end)))
     return worst
+
+
+def _ranks(sources: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many earlier turns have the same source, for each turn."""
+    order = np.argsort(sources, kind="stable")
+    ordered = sources[order]
+    result = np.empty_like(order)
+    result[order] = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+    return result
