@@ -223,4 +223,4 @@ def test_sources_are_added_up_together(monkeypatch):
     monkeypatch.setattr(word_counts_module, "added", lambda parts: calls.append(len(parts)) or added(parts))
     sources = {f"s{number}": WordCounts.from_pairs({"low": number + 1, f"w{number}": 1}) for number in range(9)}
     assert dict(volt.mix(sources).table.rows()) == {"low": 45, **{f"w{number}": 1 for number in range(9)}}
-    assert calls == [9]
+    assert [n_parts for n_parts in calls if n_parts > 1] == [9]

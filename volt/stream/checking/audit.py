@@ -9,7 +9,6 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
 from volt.display import counted
@@ -25,7 +24,6 @@ from volt.stream.running.stream import Stream
 from volt.stream.transforms.line_batch import Batch
 
 _WINDOW = 1 << 16  # turns
-_CELLS = 1 << 23  # of a table with a row for each stretch and a column for each source
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,30 +182,15 @@ def deviation(weights: Iterable[Any], turns: int) -> float:
     shares = shares_of(mixture.weights)
     worst = 0.0
     while (start := mixture.n) < turns:
+        stretch, lengths = shares.lengths(start)
+        rates = shares.units[stretch] / UNIT
         lags = np.array(mixture.owed()) - mixture.counts
-        window = max(1, min(_WINDOW, _CELLS // len(lags), turns - start))
-        dealt = mixture.turns(window)
-        first, lengths = shares.lengths(start)
-        starts = np.cumsum([0, *np.minimum(lengths, window)])
-        starts = starts[: np.searchsorted(starts, window) + 1]
-        starts[-1] = window
-        units = shares.units[first : first + len(starts) - 1] / UNIT
-        spans = np.diff(starts)[:, None]
-        owed = np.cumsum([lags, *(spans * units)], axis=0)
-
-        places = np.arange(window)
-        stretches = np.searchsorted(starts, places, side="right") - 1
-        rates = units[stretches, dealt]
-        before = owed[stretches, dealt] + (places - starts[stretches]) * rates - _ranks(dealt)
-        at_end = owed[-1] - np.bincount(dealt, minlength=len(lags))
-        worst = max(worst, *(float(np.abs(values).max()) for values in (before, before + rates - 1, at_end)))
+        dealt = mixture.turns(min(_WINDOW, turns - start, int(lengths[0])))
+        places = np.argsort(dealt, kind="stable")
+        sources = dealt[places]
+        earlier = np.arange(len(dealt)) - np.searchsorted(sources, sources)  # turns of the same source
+        before = lags[sources] + places * rates[sources] - earlier
+        after = before + rates[sources] - 1
+        at_end = lags + len(dealt) * rates - np.bincount(dealt, minlength=len(lags))
+        worst = max(worst, *(float(np.abs(values).max()) for values in (before, after, at_end)))
     return worst
-
-
-def _ranks(sources: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many earlier turns have the same source, for each turn."""
-    order = np.argsort(sources, kind="stable")
-    ordered = sources[order]
-    result = np.empty_like(order)
-    result[order] = np.arange(len(order)) - np.searchsorted(ordered, ordered)
-    return result
