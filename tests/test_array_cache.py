@@ -122,6 +122,33 @@ def test_a_place_that_cannot_be_written_does_no_harm(tmp_path: Path, monkeypatch
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.parametrize("name", ["arrays", "volt"])
+def test_a_folder_that_others_can_change_is_not_used(folder: Path, name: str) -> None:
+    """Nothing is read from it, even if its check is right, and nothing is stored."""
+    cached_arrays(["a"], lambda: ARRAYS)
+    shared = {"arrays": folder, "volt": folder.parent}[name]
+    shared.chmod(0o777)
+    for key in ("a", "b"):
+        with pytest.raises(AssertionError, match="made again"):
+            cached_arrays([key], never)
+        assert same(cached_arrays([key], lambda: ARRAYS))
+    assert len(list(folder.iterdir())) == 1
+    shared.chmod(0o755)
+    assert same(cached_arrays(["a"], never))
+
+
+def test_a_file_that_others_can_change_is_not_read(folder: Path) -> None:
+    """It is written anew, and then it is readable by this user alone."""
+    cached_arrays(["a"], lambda: ARRAYS)
+    [path] = folder.iterdir()
+    path.chmod(0o666)
+    with pytest.raises(AssertionError, match="made again"):
+        cached_arrays(["a"], never)
+    assert same(cached_arrays(["a"], lambda: ARRAYS))
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert same(cached_arrays(["a"], never))
+
+
 def test_a_folder_in_place_of_a_file_does_no_harm(folder: Path) -> None:
     """Whatever stands where a file should be: arrays are returned."""
     cached_arrays(["a"], lambda: ARRAYS)

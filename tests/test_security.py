@@ -65,6 +65,19 @@ def test_what_can_run_code_is_where_security_md_says(used: set[str], where: set[
     assert {path for path, found in names_by_file().items() if found & used} == where
 
 
+def test_processes_import_nothing_from_the_current_folder() -> None:
+    """Each Python process starts with -P or -I: a torch.py in the current folder is not run in place of the library."""
+    commands = [
+        node.elts
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.List) and node.elts and ast.unparse(node.elts[0]) == "sys.executable"
+    ]
+    options = [ast.literal_eval(command[1]) for command in commands]
+    assert len(options) >= 4
+    assert {*options} <= {"-P", "-I"}
+
+
 def test_a_pattern_of_a_vocabulary_takes_no_exponential_time() -> None:
     """What would keep Python's engine busy for 2^200 steps is cut at once by the one that pre-tokenises."""
     cutting = PreTokenizer.parse("regex:(a+)+$|.")

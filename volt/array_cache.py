@@ -2,7 +2,8 @@
 
 The check is 16 bytes of BLAKE2b of the file's name and of the arrays.
 
-A damaged file is written anew. More than `MOST` files are not kept; the least recently used are removed.
+A damaged file, or one that other users can change, is not read. More than `MOST` files are not kept; the least
+recently used are removed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.own_files import find_shared, is_own
+
 Arrays = list[NDArray[Any]]
 MOST, _CHECK = 32, 16  # files; bytes
 
@@ -33,11 +36,14 @@ def cached_arrays(key: Sequence[object], make: Callable[[], Arrays]) -> Arrays:
     >>> [array.tolist() for array in cached_arrays(["a doctest"], lambda: [np.arange(3)])]
     [[0, 1, 2]]
     """
-    home, sources = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), _sources()
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    sources = _sources()
     can_cache = os.path.isabs(home) and len(sources) > 0  # there are no files in a zip archive
-    path = Path(home if can_cache else os.devnull, "volt/arrays", _digest(repr((sources, *key)).encode()).hex())
+    folder = os.path.realpath(os.path.join(home if can_cache else os.devnull, "volt/arrays"))
+    path = Path(folder, _digest(repr((sources, *key)).encode()).hex())
     with suppress(OSError, ValueError):
-        data, result = path.read_bytes(), Arrays()
+        data = _read(path)
+        result = Arrays()
         if data[:_CHECK] == _digest(path.name.encode() + data[_CHECK:]):
             file = BytesIO(data[_CHECK:])
             while file.tell() < len(data) - _CHECK:
@@ -50,13 +56,24 @@ def cached_arrays(key: Sequence[object], make: Callable[[], Arrays]) -> Arrays:
     return result
 
 
+def _read(path: Path) -> bytes:
+    """Read a file that no other user can have changed. Raises OSError."""
+    with path.open("rb") as file:
+        if find_shared(path.parent) or not is_own(file.fileno()):
+            raise PermissionError
+        return file.read()
+
+
 def _write(path: Path, arrays: Arrays) -> None:
+    path.parent.mkdir(0o700, parents=True, exist_ok=True)
+    if find_shared(path.parent):
+        return
     file = BytesIO()
     for array in arrays:
         np.lib.format.write_array(file, array)
-    path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(f".{os.getpid()}-{get_ident()}")
     try:
+        part.touch(0o600)
         part.write_bytes(_digest(path.name.encode() + file.getvalue()) + file.getvalue())
         part.replace(path)
     finally:

@@ -105,9 +105,9 @@ def test_long_words_are_within_what_approximate_promises(tmp_path: Path) -> None
         counts = volt.count_words([path, path], memory="1G", approximate=True)
         Budget.of("1G").check_learning(counts.table, approximate=True)
         whole = volt.count_words(path)
-        with pytest.raises(CorpusError, match=r"give more memory or pass min_count=\d+$"):
+        with pytest.raises(CorpusError, match=r"give \d+M of memory or pass min_count=\d+$"):
             Budget.of("1G").check_learning(whole.table, approximate=True)
-        with pytest.raises(CorpusError, match=r"give more memory or pass min_count=\d+ or approximate=True$"):
+        with pytest.raises(CorpusError, match=r"give \d+M of memory or pass min_count=\d+ or approximate=True$"):
             Budget.of("1G").check_learning(whole.table)
 
 
@@ -254,7 +254,7 @@ def test_a_tally_starts_at_the_least_number_asked() -> None:
     """What is rarer is not in it."""
     tally = CountHistogram(7)
     tally.add(part_of({"abc": 7, "de": 9}).table)
-    assert "and 2 of them occur 7 times or more; give more memory or pass min_count=7" in str(
+    assert "and 2 of them occur 7 times or more; give 257M of memory or pass min_count=7" in str(
         tally.refusal(Budget.of("512M"))
     )
 
@@ -356,3 +356,15 @@ def test_the_commonest_words_are_exact() -> None:
     shown = dict(found.part.table.rows())
     assert (shown["the"], shown["of"]) == (5000, 2500)
     assert 0 < found.bound < 200
+
+
+def test_a_refusal_names_the_memory_that_suffices() -> None:
+    """A search with the memory that the error names is not refused; with a megabyte less, it is."""
+    words = pl.int_range(10**11, 10**11 + 400_000).cast(pl.String)
+    table = pl.select(word=words).with_columns(count=pl.lit(1, pl.Int64))
+    with pytest.raises(CorpusError, match=r"give \d+M of memory or pass") as refusal:
+        Budget.of("512M").check_learning(table)
+    [enough] = re.findall(r"give (\d+)M", str(refusal.value))
+    Budget.of(f"{enough}M").check_learning(table)
+    with pytest.raises(CorpusError, match=f"give {enough}M"):
+        Budget.of(f"{int(enough) - 1}M").check_learning(table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 import gzip
 import io
 import json
@@ -285,3 +286,18 @@ def test_npy_head_fits_any_length() -> None:
     for n, file in files.items():
         _write_header(file, n)
     assert len({file.tell() for file in files.values()}) == 1
+
+
+def test_a_small_file_costs_few_calls(tmp_path: Path) -> None:
+    """Each further output of one line calls few functions more; creating and renaming it takes the most time."""
+    calls = []
+    for n in (5, 45):
+        folder = tmp_path / str(n)
+        folder.mkdir()
+        for number in range(n):
+            (folder / f"{number}.txt").write_text("low lower\n")
+        profile = cProfile.Profile()
+        paths = sorted(map(str, folder.iterdir()))
+        profile.runcall(deque, binarize_each(ENCODER, paths, folder / "out", frame=Frame()), 0)
+        calls.append(sum(row.callcount for row in profile.getstats()))
+    assert (calls[1] - calls[0]) / 40 < 1_700

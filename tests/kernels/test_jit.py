@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ast
 import os
+import pickle
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,49 @@ def test_compiled_code_is_kept_in_the_folder_that_the_user_names(kernels: Path, 
     assert len(kept(tmp_path)) == 2
 
 
+def give_away(folder: Path) -> None:
+    """Give a folder, and all in it, to another user."""
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, 65534, 65534)
+
+
+@compiles
+@pytest.mark.parametrize(
+    "share",
+    [
+        pytest.param(lambda folder: folder.chmod(0o777), id="writable"),
+        pytest.param(
+            give_away, id="foreign", marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+        ),
+    ],
+)
+def test_planted_code_is_never_run(kernels: Path, tmp_path: Path, share: Callable[[Path], None]) -> None:
+    """Pickles in a folder that other users can change are not loaded; the loop is compiled, and a warning says why."""
+    named, ran = tmp_path / "named", tmp_path / "ran"
+    named.mkdir()
+    settings = {"NUMBA_CACHE_DIR": str(named)}
+    assert run(kernels, **settings) == COMPILED
+    stored = [path for path in named.rglob("*") if path.suffix in (".nbi", ".nbc")]
+    for path in stored:
+        path.write_bytes(pickle.dumps(Planted(str(ran))))
+    share(named)
+    process = start(kernels, LOAD + CALL, settings)
+    printed, errors = process.communicate(timeout=DEADLINE)
+    assert len(stored) > 1
+    assert not ran.exists()
+    assert (printed, errors.count("set NUMBA_CACHE_DIR")) == (COMPILED, 1)
+
+
+class Planted:
+    """An object that creates a file when it is unpickled."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Callable[[str], object], tuple[str]]:
+        return os.mkdir, (self.path,)
+
+
 @compiles
 @pytest.mark.campaign
 def test_loops_run_from_a_zip_file(kernels: Path, tmp_path: Path) -> None:
@@ -187,4 +231,6 @@ def test_all_loops_are_compiled_by_one_module_from_files_beside_it() -> None:
             assert not compilers & {"njit", "jit", "vectorize", "guvectorize", "stencil", "cfunc"}, path
         if path.parent.name == "kernels":
             modules = {node.module or "" for node in froms if (node.module or "").partition(".")[0] == "volt"}
-            assert all(name.split(".")[1] in ("kernels", "errors") for name in modules), path  # no loop has an error
+            assert all(name.split(".")[1] in ("kernels", "errors", "own_files") for name in modules), (
+                path
+            )  # no loop has an error

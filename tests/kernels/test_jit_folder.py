@@ -45,14 +45,59 @@ def test_the_folder_is_below_the_one_that_numba_chooses(tmp_path: Path, monkeypa
     monkeypatch.setattr(jit, "njit", choosing(tmp_path / "another" / "place"))
     assert find() == str(tmp_path / "another" / "place" / folder.name)
     (tmp_path / "file").write_text("")
-    for place, result in ((tmp_path / "file", None), (RuntimeError(), None), (AttributeError(), "")):
+    for place, result in ((tmp_path / "file", None), (RuntimeError(), None), (AttributeError(), None)):
         monkeypatch.setattr(jit, "njit", choosing(place))
         assert find() == result
+    monkeypatch.setattr(config, "DISABLE_JIT", 1)
+    assert find() == ""
+    monkeypatch.setattr(config, "DISABLE_JIT", 0)
     monkeypatch.setattr(jit, "njit", choosing(tmp_path))
     monkeypatch.setattr(jit, "__file__", str(tmp_path / "nothing" / "jit.py"))
     assert find() is None
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     assert find() == ""
+    tmp_path.chmod(0o777)
+    with pytest.warns(jit.CompilingWarning, match="NUMBA_CACHE_DIR"):
+        assert find() is None
+
+
+def test_a_folder_that_others_can_change_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through a link, or with a parent that others can change; one warning names the folder that is at fault."""
+    find = jit.code_folder.__wrapped__
+    shared = tmp_path / "shared"
+    (shared / "place").mkdir(parents=True)
+    shared.chmod(0o777)
+    (tmp_path / "link").symlink_to(shared / "place")
+    for place in (shared / "place", tmp_path / "link"):
+        monkeypatch.setattr(jit, "njit", choosing(place))
+        with pytest.warns(jit.CompilingWarning) as warned:
+            assert find() is None
+        assert [str(one.message).partition(":")[0] for one in warned] == [str(shared.resolve())]
+    shared.chmod(0o755)
+    folder = find()
+    assert Path(folder).parent == shared.resolve() / "place"
+    assert Path(folder).stat().st_mode & 0o777 == 0o700
+    Path(folder).chmod(0o777)
+    with pytest.warns(jit.CompilingWarning, match=Path(folder).name):
+        assert find() is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
+def test_files_of_other_users_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file or folder that was there before the folder became safe may be planted."""
+    names = ("mine/own.nbi", "mine/theirs.nbi", "theirs/own.nbi")
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"\x80.")
+    for name in ("mine/theirs.nbi", "theirs"):
+        os.chown(tmp_path / name, 65534, 65534)
+    jit._remove_unsafe(tmp_path)
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.nbi")] == ["mine/own.nbi"]
+    for mode in (0o700, 0o755):  # others reach the file only in the second case
+        (tmp_path / "mine/own.nbi").chmod(0o666)
+        tmp_path.chmod(mode)
+        jit._remove_unsafe(tmp_path)
+        assert (tmp_path / "mine/own.nbi").exists() == (mode == 0o700)
 
 
 def test_the_digest_depends_on_names_and_contents(tmp_path: Path) -> None:
@@ -82,7 +127,7 @@ def test_short_files_and_unused_folders_are_removed(tmp_path: Path, monkeypatch:
     }
     for name, content in {**contents, "g.py": b""}.items():
         (index / name).write_bytes(content)
-    jit._remove_damaged(index.parent)
+    jit._remove_unsafe(index.parent)
     assert sorted(path.name for path in index.iterdir()) == ["a.nbi", "b.nbc", "g.py"]
     monkeypatch.setattr(jit, "time", lambda: 1e9)
     for name, age in (("loops-old", 86_401), ("loops-day", 86_400), ("other", 1e6), ("loops-mine", 1e6)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 from dataclasses import replace
 from random import Random
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from merges import assert_exact_at_every_size, learned, markers, word_counts
 
 import volt
+from volt.count import word_counts as word_counts_module
 from volt.count.word_counts import WordCounts
 from volt.errors import CandidateError, ConfigError, CorpusError
 from volt.learn.parity import learn_parity, measure_parity, n_units
@@ -196,3 +198,29 @@ def test_equal_sources_give_plain_merges(words, unit, marker):
     """Where all sources are the same text, all are equally badly compressed, and its own plain merges come out."""
     found = learn_parity(counted(dict.fromkeys("ab", words)), 30, unit=unit, marker=marker, min_pair_count=1)
     assert found.merges == learned(words, 30, marker=marker).merges
+
+
+def test_a_source_costs_no_pass_over_the_merges():
+    """Measuring more sources calls few more functions for each: merges are prepared once for all of them."""
+    rng = Random(2)
+    texts = [{"".join(rng.choices("abcdefgh", k=9)): 3 for _ in range(40)} for _ in range(12)]
+    sources = {f"s{number:02}": WordCounts.from_pairs(words) for number, words in enumerate(texts)}
+    candidates = learn_parity(sources, 600, min_pair_count=1)
+    calls = []
+    for n in (2, 12):
+        few = dict([*sources.items()][:n])
+        profile = cProfile.Profile()
+        profile.runcall(measure_parity, few, candidates, size=candidates.n_tokens)
+        calls.append(sum(row.callcount for row in profile.getstats()))
+    assert candidates.n_merges > 500
+    assert calls[1] - calls[0] < 10 * 1_500
+
+
+def test_sources_are_added_up_together(monkeypatch):
+    """A mixture adds up all sources at once: each addition passes over all words."""
+    calls = []
+    added = word_counts_module.added
+    monkeypatch.setattr(word_counts_module, "added", lambda parts: calls.append(len(parts)) or added(parts))
+    sources = {f"s{number}": WordCounts.from_pairs({"low": number + 1, f"w{number}": 1}) for number in range(9)}
+    assert dict(volt.mix(sources).table.rows()) == {"low": 45, **{f"w{number}": 1 for number in range(9)}}
+    assert [n_parts for n_parts in calls if n_parts > 1] == [9]

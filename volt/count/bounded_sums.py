@@ -30,7 +30,8 @@ from volt.errors import ConfigError, CorpusError, reason
 from volt.files.temporary import scratch_folder
 from volt.files.threads import available_cores
 
-_LEAST, _BASE = 512 << 20, 320 << 20  # the smallest budget; the memory of Python and the libraries
+_LEAST = 512 << 20  # the smallest budget
+_BASE = 256 << 20  # the memory of Python and the libraries: a search of two words takes 232 MB
 _ROW, _UNIT, _SYMBOL = 32, 160, 60  # bytes: a word in a table, without its text; a unit; a character in learning
 _MMAP_THRESHOLD = -3  # the name of this setting of mallopt
 # Exact up to 65,536; beyond that, a threshold is at most twice the exact count.
@@ -153,9 +154,10 @@ class CountHistogram:
         n_words, n_characters = (numbers[::-1].cumsum()[::-1].tolist() for numbers in (self._words, self._characters))
         rows = zip(self._least.tolist(), n_words, n_characters, strict=True)
         least, left, _ = next(row for row in rows if learning_bytes(*row[1:]) <= budget.for_words)
+        enough = -(-(_BASE + learning_bytes(n_words[0], n_characters[0])) >> 20)
         return CorpusError(
-            f"{counted(n_words[0], 'distinct word')} are too many for {budget}, and {left:,} of "
-            f"them occur {counted(least, 'time')} or more; give more memory or pass",
+            f"{counted(n_words[0], 'distinct word')} are too many for {budget}, and {left:,} of them occur "
+            f"{counted(least, 'time')} or more; give {enough}M of memory or pass",
             hint={"min_count": least} if approximate else {"min_count": least, "approximate": True},
         )
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from hashlib import blake2b
 from math import fsum
 from numbers import Integral
-from operator import add
 from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
@@ -199,13 +197,7 @@ class WordCounts:
         for left, right in ((self, other), (other, self)):
             if not (left.n_words or left.n_lines or left.n_left_out):
                 return right
-        if self._provenance[-2:] != other._provenance[-2:]:
-            settings = " and ".join(f"{one.normalizer.name}/{one.pretokenizer.name}" for one in (self, other))
-            raise CorpusError(f"counts made with {settings} do not add up; count both the same way")
-        return WordCounts(
-            *summed([self.part, other.part]), self.normalizer, self.pretokenizer, bound=self.bound + other.bound,
-            n_left_out=self.n_left_out + other.n_left_out,
-        )  # fmt: skip
+        return _added_up([self, other])
 
     @property
     def origin(self) -> str:
@@ -268,7 +260,19 @@ def mix(named: Mapping[str, WordCounts | Mapping[str, int]], *, temperature: flo
         for name, counts in counted.items():
             new = max(1, round(total * (shares[name] / whole)))
             counted[name] = counts._scaled(new, counts.total // 2, extra_bound=1)
-    return replace(reduce(add, counted.values()), sources=tuple(sorted(counted)), temperature=temperature)
+    return replace(_added_up([*counted.values()]), sources=tuple(sorted(counted)), temperature=temperature)
+
+
+def _added_up(several: Sequence[WordCounts]) -> WordCounts:
+    first = several[0]
+    for other in several[1:]:
+        if first._provenance[-2:] != other._provenance[-2:]:
+            settings = " and ".join(f"{one.normalizer.name}/{one.pretokenizer.name}" for one in (first, other))
+            raise CorpusError(f"counts made with {settings} do not add up; count both the same way")
+    return WordCounts(
+        *summed(counts.part for counts in several), first.normalizer, first.pretokenizer,
+        bound=sum(counts.bound for counts in several), n_left_out=sum(counts.n_left_out for counts in several),
+    )  # fmt: skip
 
 
 def as_counts(value: WordCounts | Mapping[str, int], name: str = "counts") -> WordCounts:

@@ -172,7 +172,9 @@ def encode_each(
     outputs = outputs_of(without_outputs(input_paths(paths), folder), folder, f".{job.form}")
     check_outputs(output_files(outputs, folder, job=job, each=True), outputs)
     make_folder(folder)
-    manifest, origins = _Manifest(folder), {path: _origin(encoder, path, job) for path in outputs}
+    manifest = _Manifest(folder)
+    common = _common_origin(encoder, job)
+    origins = {path: _origin(path, common) for path in outputs}
     missing = {path: outputs[path] for path in outputs if not manifest.has(outputs[path], origins[path], job)}
     yield from (Outcome(path, output, None) for path, output in outputs.items() if path not in missing)
     if not missing:
@@ -360,11 +362,13 @@ def _write_header(file: BinaryIO, n: int) -> None:
 
 
 def _refuse_pipe(output: Path, job: EncodeJob) -> None:
+    if job.is_text:
+        return
     try:
         is_pipe = follow(output).is_written_through
     except (OSError, ValueError):  # opening it reports the error
         return
-    if is_pipe and not job.is_text:
+    if is_pipe:
         raise ConfigError(f"{output}: not a file, and {job.form} needs two files; name a file, or choose pieces or ids")
 
 
@@ -385,15 +389,17 @@ def outputs_of(paths: Iterable[str], folder: Path, ending: str) -> dict[str, Pat
     return outputs
 
 
-def _origin(encoder: Encoder, path: str, job: EncodeJob) -> dict[str, Any]:
-    if (mark := mark_of(path)) is None:
-        return {}
+def _common_origin(encoder: Encoder, job: EncodeJob) -> dict[str, Any]:
     options = ((name, value) for name, value in asdict(job).items() if name not in ("n_threads", "max_line"))
     requested = {name: value for name, value in options if value or name not in _SHAPING}
-    return {
-        "source": bare(path) if url_of(path) else os.path.abspath(path), "bytes": mark[0], "modified": mark[1],
-        "vocabulary": encoder.vocabulary.fingerprint, **requested,
-    }  # fmt: skip
+    return {"vocabulary": encoder.vocabulary.fingerprint, **requested}
+
+
+def _origin(path: str, common: dict[str, Any]) -> dict[str, Any]:
+    if (mark := mark_of(path)) is None:
+        return {}
+    source = bare(path) if url_of(path) else os.path.abspath(path)
+    return {"source": source, "bytes": mark[0], "modified": mark[1], **common}
 
 
 class _Manifest:
@@ -432,7 +438,7 @@ class _Manifest:
 
     def _save(self) -> None:
         with write_atomic(self._path) as file:
-            file.write(json.dumps(self._origins, indent=1, sort_keys=True).encode())
+            file.write(json.dumps(self._origins, sort_keys=True).encode())
         self._n_unsaved = 0
 
 

@@ -50,17 +50,19 @@ def follow(path: str | os.PathLike[str]) -> Destination:
     name = plain_path(os.fspath(path))
     for _ in range(_MOST_LINKS):
         folder, last = os.path.split(name)
-        in_folder = os.path.join(os.path.realpath(folder), last)
-        place = Path(os.path.realpath(name) if last in ("", ".", "..") else in_folder)
-        if place.name.isdecimal() and str(place.parent) in (f"/proc/{os.getpid()}/fd", "/dev/fd"):  # on Linux
-            return Destination(place, os.fstat(int(place.name)), int(place.name))
+        place = os.path.join(os.path.realpath(folder), last)
+        if last in ("", ".", ".."):
+            place = os.path.realpath(name)
+        parent, last = os.path.split(place)
+        if last.isdecimal() and parent in (f"/proc/{os.getpid()}/fd", "/dev/fd"):  # on Linux
+            return Destination(Path(place), os.fstat(int(last)), int(last))
         try:
             status = os.lstat(place)
         except FileNotFoundError:
-            return Destination(place, None)
+            return Destination(Path(place), None)
         if not stat.S_ISLNK(status.st_mode):
-            return Destination(place, status)
-        name = os.path.join(place.parent, os.readlink(place))
+            return Destination(Path(place), status)
+        name = os.path.join(parent, os.readlink(place))
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
 
@@ -106,10 +108,11 @@ UNCHANGED = "; it was not changed. Choose another place"  # the end of an error
 
 
 @contextmanager
-def write_atomic(path: str | Path) -> Iterator[BinaryIO]:
+def write_atomic(path: str | Path, *, only_file: bool = False) -> Iterator[BinaryIO]:
     """Open a binary file that replaces `path` when the block ends, and is removed if the block or the disk fails.
 
     path: a link is followed; a pipe or device is written directly; to a URL, the file is uploaded at the end
+    only_file: raise ConfigError for a pipe or device
     An existing file keeps its mode and, if permitted, its owner.
     Raises OutputError if the file cannot be written, BrokenPipeError if the reader of a pipe has closed it.
 
@@ -129,6 +132,8 @@ def write_atomic(path: str | Path) -> Iterator[BinaryIO]:
         else:
             place = _followed(path)
             is_direct = place.is_written_through
+            if is_direct and only_file:
+                raise ConfigError(f"{shown_path(path)}: is a pipe or a device; give the path of a file")
             opened = _through(place) if is_direct else _replaced(place)
     except (OSError, ValueError) as error:
         raise _refusal(path, error) from None

@@ -14,7 +14,7 @@ import mmap
 import os
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError, shown_path, unreadable
-from volt.files.atomic import follow, retire, write_atomic
+from volt.files.atomic import retire, write_atomic
 
 MAGIC = b"MMIDIDX\x00\x00"
 VERSION = 1
@@ -256,11 +256,7 @@ def write_ids(path: str | os.PathLike[str], *, dtype: str, has_documents: bool =
     """
     arguments.choice(dtype, "dtype", tuple(CODES))
     prefix = prefix_of(path)
-    for ending in (BIN, IDX):
-        with suppress(OSError, ValueError):  # writing reports it
-            if follow(prefix + ending).is_written_through:
-                raise ConfigError(f"{shown_path(prefix + ending)}: is a pipe or a device; give the path of a file")
-    with write_atomic(prefix + IDX) as index, write_atomic(prefix + BIN) as data:
+    with write_atomic(prefix + IDX, only_file=True) as index, write_atomic(prefix + BIN, only_file=True) as data:
         writer = IdsWriter(data, dtype, has_documents=has_documents)
         yield writer
         writer.write_index(index)

@@ -57,7 +57,7 @@ _LONGEST = 255 - len("..00000000.part")  # bytes of an output's name
 
 
 @contextmanager
-def temporary_file(place: Path, mode: int) -> Iterator[tuple[int, Path]]:
+def temporary_file(place: Path, mode: int) -> Iterator[tuple[int, str]]:
     """Yield descriptor and path of a new, locked file, in which to write the output `place` before renaming it.
 
     A file that was not renamed is removed at the end.
@@ -68,16 +68,17 @@ def temporary_file(place: Path, mode: int) -> Iterator[tuple[int, Path]]:
     finally:
         try:
             if _is_at(handle, path):
-                path.unlink()
+                os.unlink(path)
         finally:
             os.close(handle)
 
 
-def _new_file(place: Path, mode: int) -> tuple[int, Path]:
+def _new_file(place: Path, mode: int) -> tuple[int, str]:
     names = _numbered(place)
-    for name in names:
+    for name in filter(os.path.lexists, names):
         sweep(name)
-    for name in chain(names, (_name(place, int.from_bytes(os.urandom(4))) for _ in range(_N_DRAWN))):
+    drawn = (_name(place, int.from_bytes(os.urandom(4))) for _ in range(_N_DRAWN))
+    for name in chain(names, drawn):
         with suppress(FileExistsError):
             handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
             if _lock(handle) and _is_at(handle, name):
@@ -86,7 +87,7 @@ def _new_file(place: Path, mode: int) -> tuple[int, Path]:
     raise FileExistsError(errno.EEXIST, "too many processes write to it")
 
 
-def sweep(path: Path, *, is_folder: bool = False) -> None:
+def sweep(path: Path | str, *, is_folder: bool = False) -> None:
     """Remove a temporary file, or a folder of this user, if the process that created it has ended."""
     with suppress(OSError):
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | (os.O_DIRECTORY if is_folder else os.O_NONBLOCK))
@@ -96,7 +97,7 @@ def sweep(path: Path, *, is_folder: bool = False) -> None:
             if is_folder and status.st_uid == os.getuid():
                 shutil.rmtree(path)
             elif stat.S_ISREG(status.st_mode) and _is_at(handle, path):
-                path.unlink()
+                os.unlink(path)
         finally:
             os.close(handle)
 
@@ -104,7 +105,7 @@ def sweep(path: Path, *, is_folder: bool = False) -> None:
 def sweep_beside(places: Collection[Path]) -> list[Path]:
     """Remove these outputs' temporary files whose writers have ended; return those that are still being written."""
     existing = {path for folder in {place.parent for place in places} for path in folder.glob(".*.part")}
-    files = [path for place in places for path in _numbered(place) if path in existing]
+    files = [path for place in places for path in map(Path, _numbered(place)) if path in existing]
     for path in files:
         sweep(path)
     return [path for path in files if path.exists()]
@@ -121,18 +122,19 @@ def _lock(handle: int) -> bool:
     return True
 
 
-def _is_at(handle: int, path: Path) -> bool:
+def _is_at(handle: int, path: Path | str) -> bool:
     try:
         return os.path.samestat(os.fstat(handle), os.lstat(path))
     except FileNotFoundError:
         return False
 
 
-def _numbered(place: Path) -> list[Path]:
-    return [_name(place, number) for number in range(N_NAMES)]
+def _numbered(place: Path) -> list[str]:
+    start = _name(place, 0).removesuffix("0.part")
+    return [f"{start}{number}.part" for number in range(N_NAMES)]
 
 
-def _name(place: Path, number: int) -> Path:
+def _name(place: Path, number: int) -> str:
     own = os.fsencode(place.name)
     name = place.name if len(own) <= _LONGEST else blake2b(own, digest_size=16).hexdigest()
-    return place.with_name(f".{name}.{number:08x}.part")
+    return os.path.join(place.parent, f".{name}.{number:08x}.part")

@@ -40,6 +40,7 @@ from numba.core.registry import CPUDispatcher
 from numba.core.runtime.nrt import rtsys
 
 from volt.errors import VoltWarning
+from volt.own_files import find_shared, is_own
 
 UNUSED = 24 * 3600  # seconds since a process last started with a folder, after which it may be removed
 _PREFIX = "loops-"
@@ -70,29 +71,39 @@ def is_on_disk(kernel: Any) -> bool:
 
 @cache
 def code_folder() -> str | None:
-    """Return the folder of compiled code, "" if numba chooses it, or None if nothing can be stored."""
-    if hasattr(sys, "frozen"):  # numba looks at the whole program, which holds all loops
-        return ""
+    """Return the folder of compiled code, "" if numba chooses it, or None if nothing can be stored.
+
+    Code on disk can do anything, so a folder that other users can change is not used, with one warning.
+    """
     try:
         chosen = njit(cache=True)(_example).stats.cache_path  # as numba 0.68 reports the folder of this file
     except AttributeError:  # loops run as plain Python, or this numba does not report it
-        return ""
+        return "" if vars(config)["DISABLE_JIT"] else None
     except RuntimeError:  # numba has found no folder that can be written to
         return None
     sources = sorted(Path(__file__).parent.glob("*.py"))
-    if not sources:  # for example in a zip file: compile every time, rather than run old code
+    is_frozen = hasattr(sys, "frozen")  # numba looks at the whole program, which holds all loops
+    if not sources and not is_frozen:  # for example in a zip file: compile every time, rather than run old code
         return None
-    folder = Path(str(chosen)).absolute() / (_PREFIX + _digest(sources))
+    place = Path(os.path.realpath(str(chosen)))
+    folder = place if is_frozen else place / (_PREFIX + _digest(sources))
+    is_new = not folder.exists()
     try:
-        folder.mkdir(parents=True)
-    except FileExistsError:
-        with suppress(OSError):  # mark the folder as used now; a failure is harmless
-            os.utime(folder)
-        _remove_damaged(folder)
+        folder.mkdir(0o700, parents=True, exist_ok=True)
+        if shared := find_shared(folder):
+            _warn(UNSAFE.format(shared))
+            return None
+        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):  # numba would choose another folder
+            return None
+        if is_frozen:
+            return ""
+        _remove_unsafe(folder)
+        if is_new:
+            _remove_unused(folder)
+        else:
+            os.utime(folder)  # it is used now
     except OSError:
         return None
-    else:
-        _remove_unused(folder)
     return str(folder)
 
 
@@ -108,15 +119,20 @@ def _digest(sources: list[Path]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _remove_damaged(folder: Path) -> None:
-    """Remove pickles that a full disk cut short: they would make numba fail in every process."""
+def _remove_unsafe(folder: Path) -> None:
+    """Remove what others can have changed, and pickles that a full disk cut short, which make numba fail."""
+    is_hidden = not folder.stat().st_mode & 0o077  # others cannot enter it, so the modes of its files do not matter
+    for index in folder.iterdir():
+        if not is_own(index, any_mode=is_hidden):
+            rmtree(index)
     for path in folder.glob("*/*.nb[ic]"):
         with suppress(OSError):  # another process has removed it
             with path.open("rb") as file:
                 first = file.read(1)
                 file.seek(-1 if first else 0, os.SEEK_END)
                 is_whole = first == b"\x80" and file.read(1) == b"."
-            if not is_whole:
+                is_safe = is_own(file.fileno(), any_mode=is_hidden)
+            if not (is_whole and is_safe):
                 path.unlink()
 
 
@@ -142,11 +158,20 @@ PARTS_DIFFER = _have(
     (Compiler, "compile_extra"),
 )
 SILENT = 2.0  # seconds that compiling may take without a message
+UNSAFE = (
+    "{}: other users can change this folder, so compiled loops are neither loaded nor stored there, and every process "
+    "compiles them again; set NUMBA_CACHE_DIR to a folder that only you can change"
+)
 MESSAGE = "volt compiles its loops, once on this machine, which takes some 10 s; run `volt warmup` to do it in advance"
 
 
 class CompilingWarning(VoltWarning):
     """A call compiles loops, once on this machine, and takes long; `volt warmup` does it in advance."""
+
+
+def _warn(message: str) -> None:
+    with suppress(CompilingWarning):
+        warnings.warn(message, CompilingWarning, stacklevel=3)
 
 
 class _Notice:
@@ -167,8 +192,7 @@ class _Notice:
         self._spent += monotonic() - self._start
         if self.is_due and self._spent > SILENT:
             self.is_due = False
-            with suppress(CompilingWarning):
-                warnings.warn(MESSAGE, CompilingWarning, stacklevel=2)
+            _warn(MESSAGE)
 
     def _print(self) -> None:
         if self.is_due:

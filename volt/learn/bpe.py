@@ -149,21 +149,29 @@ def replay_bpe(
     report = arguments.function(report, "report")
     pairs = as_pairs(merges, kind=CandidateError)
     marker = as_marker(marker, counts)
-    words, atom_numbers = _words(counts, marker)
-    numbers = {atom_text(code): number for number, code in enumerate(atom_numbers)}
-    for part in chain.from_iterable(pairs):  # atoms that are only in merges occur 0 times
+    words, codes = _words(counts, marker)
+    atoms, table = numbered(pairs, codes, marker)
+    changes = traced(words, table[:, :2], table[:, 2], report)
+    return _candidates(counts, words, atoms, table[:, :2], table[:, 2], changes, marker)
+
+
+def numbered(merges: Sequence[tuple[str, str]], codes: Sequence[int], marker: Marker) -> tuple[list[str], Ints]:
+    """Return the atoms, those of the codes first, and the numbers of each merge's parts and result, (n_merges, 3).
+
+    Raises CandidateError if a merge joins a token that is neither an atom nor made by an earlier merge.
+    """
+    numbers = {atom_text(code): number for number, code in enumerate(codes)}
+    for part in chain.from_iterable(merges):  # atoms that are only in merges occur 0 times
         if atom_code(part, marker=marker) is not None:
             numbers.setdefault(part, len(numbers))
     atoms = list(numbers)
     rows = []
-    for rank, (left, right) in enumerate(pairs):
+    for rank, (left, right) in enumerate(merges):
         for part in (left, right):
             if part not in numbers:
                 raise CandidateError(f"merge {rank + 1}, {left!r} + {right!r}: no earlier merge makes {part!r}")
         rows.append((numbers[left], numbers[right], numbers.setdefault(left + right, len(numbers))))
-    table = np.array(rows, np.int32).reshape(-1, 3)
-    changes = traced(words, table[:, :2], table[:, 2], report)
-    return _candidates(counts, words, atoms, table[:, :2], table[:, 2], changes, marker)
+    return atoms, np.array(rows, np.int32).reshape(-1, 3)
 
 
 class Replacements(NamedTuple):

@@ -27,6 +27,7 @@ from volt.learn.bpe import (
     checked_limits,
     ending_of,
     learn_bpe,
+    numbered,
     replay_bpe,
     token_strings,
 )
@@ -82,7 +83,9 @@ def learn_parity(
     n_merges = min(requested or 0, MOST, 2**30 // len(named))
     marker, units = as_marker(marker, mixture), n_units(named, unit)
     order = sorted(named, key=lambda name: (-named[name].total, named[name].fingerprint))
-    words, n_pieces, codes = _words([named[name] for name in order], marker)
+    joined = _joined([named[name] for name in order], marker)
+    words, codes = joined.labelled(), joined.codes
+    n_pieces = joined.by_source(np.diff(words.ends, prepend=0))
     tokens, final = [atom_text(code) for code in codes], np.array([code & 1 for code in codes], np.uint8)
     texts = token_strings([token for token in tokens for _ in order], len(order) * (n_merges + 1))
     ending, lengths = ending_of(marker), np.array([units[name] for name in order], np.int64)
@@ -157,12 +160,10 @@ def measure_parity(sources: Named, candidates: Candidates, *, size: int, unit: U
     candidates = arguments.instance(candidates, Candidates, "candidates")
     n_merges, marker, units = candidates.merges_at(size), candidates.marker, n_units(named, unit)
     plain = learn_bpe(candidates.counts, n_merges, marker=marker, min_pair_count=1).merges
-    rows = []
-    for name, counts in named.items():
-        both = [replay_bpe(counts, merges, marker=marker) for merges in (plain, candidates.merges[:n_merges])]
-        n_pieces = (int(replayed.counts_at(replayed.n_tokens).sum()) for replayed in both)
-        rows.append(SourceParity(name, units[name], *n_pieces))
-    return Parity(unit, size, tuple(rows))
+    joined = _joined([*named.values()], marker)
+    n_pieces = [joined.n_pieces(merges, marker) for merges in (plain, candidates.merges[:n_merges])]
+    rows = zip(named, *n_pieces, strict=True)
+    return Parity(unit, size, tuple(SourceParity(name, units[name], *numbers) for name, *numbers in rows))
 
 
 def n_units(sources: Mapping[str, WordCounts], unit: Unit) -> dict[str, int]:
@@ -208,15 +209,47 @@ def _several(sources: Named, temperature: float) -> tuple[dict[str, WordCounts],
     return named, mix(named, temperature=temperature)
 
 
-def _words(sources: Sequence[WordCounts], marker: Marker) -> tuple[Words, Longs, list[int]]:
-    """Return all words as symbols (see volt.kernels.learn_parity), the pieces of each source, and the atoms' codes."""
+class _Joined(NamedTuple):
+    """The words of several sources, one source after another. Symbol i of a word is the atom codes[i]."""
+
+    words: Words
+    codes: list[int]
+    n_words: list[int]  # of each source
+
+    def labelled(self) -> Words:
+        """Return the words with different symbols for different sources; see volt.kernels.learn_parity."""
+        n_sources = len(self.n_words)
+        sources = np.repeat(np.arange(n_sources), self.n_words)
+        labels = np.repeat(sources, np.diff(self.words.ends, prepend=0))
+        return self.words._replace(symbols=(self.words.symbols * n_sources + labels).astype(np.int32))
+
+    def n_pieces(self, merges: Sequence[tuple[str, str]], marker: Marker) -> list[int]:
+        """Return the number of pieces of each source, encoded with these merges."""
+        from volt.kernels.apply_bpe import PieceRule, encode_words
+        from volt.kernels.bpe_tables import no_spellings, ranked_merges
+
+        atoms, table = numbered(merges, self.codes, marker)
+        n_tokens = len(atoms) + len(table)
+        rule = PieceRule(np.ones(n_tokens, np.uint8), np.full(n_tokens, -1, np.int64), no_spellings())
+        ranked = ranked_merges(*table.T)
+        symbols = self.words.symbols.astype(np.int32)
+        _, ends = encode_words(symbols, self.words.ends, ranked, rule, 0.0, np.zeros(1, np.int64))
+        totals: list[int] = self.by_source(np.diff(ends, prepend=0)).tolist()
+        return totals
+
+    def by_source(self, lengths: Longs) -> Longs:
+        """Return the sum of the words' lengths, times their counts, for each source."""
+        sums = np.append(0, np.cumsum(lengths * self.words.counts))
+        totals: Longs = np.diff(sums[np.cumsum(self.n_words)], prepend=0)
+        return totals
+
+
+def _joined(sources: Sequence[WordCounts], marker: Marker) -> _Joined:
     from volt.kernels.arrays import Words
 
     rows = [atoms_of(counts, marker) for counts in sources]
-    codes, numbers = np.unique(np.concatenate([row[0] for row in rows]), return_inverse=True)
-    lengths = [len(row[0]) for row in rows]
-    symbols = numbers * len(sources) + np.repeat(np.arange(len(sources)), lengths)
-    ends = np.concatenate([row[1] + start for row, start in zip(rows, np.cumsum([0, *lengths]), strict=False)])
-    pieces = [int((np.diff(ends, prepend=0) * counts).sum()) for _, ends, counts in rows]
-    counts = np.concatenate([row[2] for row in rows])
-    return Words(symbols.astype(np.int32), ends, counts), np.array(pieces, np.int64), codes.tolist()
+    codes, numbers = np.unique(np.concatenate([codes for codes, _, _ in rows]), return_inverse=True)
+    n_words = [len(ends) for _, ends, _ in rows]
+    lengths = np.concatenate([np.diff(ends, prepend=0) for _, ends, _ in rows])
+    counts = np.concatenate([counts for _, _, counts in rows])
+    return _Joined(Words(numbers, np.cumsum(lengths), counts), codes.tolist(), n_words)

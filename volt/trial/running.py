@@ -186,7 +186,7 @@ class Trainings:
 
     def command(self, size: int, seed: int) -> list[str]:
         options = {"folder": str(self.texts.folder), "size": size, "seed": seed, "recipe": asdict(self.recipe)}
-        program = [sys.executable, "-m", "volt.trial.training"]
+        program = [sys.executable, "-P", "-m", "volt.trial.training"]
         return [*program, json.dumps({**options, "device": self.device})]
 
     def _add(self, training: tuple[int, int], result: Mapping[str, Any]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
@@ -20,7 +22,7 @@ from volt.stream.checking import audit as auditing
 from volt.stream.checking import plan as planning
 from volt.stream.checking import trace as tracing
 from volt.stream.checking.audit import Audit, SourceAudit, deviation
-from volt.stream.checking.plan import Memory, Plan, SourcePlan
+from volt.stream.checking.plan import Memory, Plan, SourcePlan, plan
 from volt.stream.checking.trace import DebugLine, Trace, TraceStep, compared
 from volt.stream.reading.distributed_sampler import BlockRange, Slice
 
@@ -275,3 +277,32 @@ def test_changed_tokens_are_marked(monkeypatch: pytest.MonkeyPatch, most: int) -
         lines = [line for side in compared(TraceStep("x", before, after)) for line in side]
         marked = [[["*" * token.is_changed + token.text for token in field] for field in line] for line in lines]
         assert ["|".join(map(" ".join, line)) for line in marked] == expected
+
+
+def test_deviations_of_many_sources_take_little_memory() -> None:
+    """A window of turns takes memory for its turns and for the sources, not for their product."""
+    tracemalloc.start()
+    try:
+        assert deviation([1.0] * 500, 1 << 16) == pytest.approx(0.998)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 32 << 20
+
+
+def test_plans_collect_garbage_once(tmp_path: Path) -> None:
+    """Not once for each source: collecting looks at all objects of the process."""
+    sources = [Source(name, numbered(tmp_path, name, 3), epochs=1) for name in "abcdefghij"]
+    stream = Stream(sources, cache=tmp_path)
+    collections = []
+
+    def note(phase: str, facts: dict[str, int]) -> None:
+        if phase == "start" and facts["generation"] == 2:
+            collections.append(facts)
+
+    gc.callbacks.append(note)
+    try:
+        assert set(plan(stream, at=30, seconds=0).sources) == {*"abcdefghij"}
+    finally:
+        gc.callbacks.remove(note)
+    assert len(collections) < len(sources)

@@ -169,3 +169,13 @@ def test_what_is_being_made_stays_in_the_cache(tmp_path: Path) -> None:
         with locked(locks[0], waits=False) as is_held:
             assert not is_held
     assert prune(cache, days=0) > 0
+
+
+def test_a_link_in_place_of_a_lock_cuts_no_file(tmp_path: Path) -> None:
+    """A lock that another user has replaced by a link leaves the content of the link's target."""
+    target, lock = tmp_path / "target", tmp_path / "a.lock"
+    target.write_text("content")
+    lock.symlink_to(target)
+    with locked(lock) as is_ours:
+        assert is_ours
+    assert target.read_text() == "content"

@@ -24,7 +24,7 @@ from volt.stream.reading.text_shard import split_lines
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.line_batch import Batch
 
-_WINDOW = 1 << 16
+_WINDOW = 1 << 16  # turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,14 +177,23 @@ def _id_lines(path: str) -> Iterator[bytes]:
 
 
 def deviation(weights: Iterable[Any], turns: int) -> float:
-    """Return the largest difference between a source's number of lines and its share, after any of the first turns."""
+    """Return the largest difference between a source's number of lines and its share, after any of the first turns.
+
+    What is owed to a source never falls, so the difference is largest just before or after a turn of the source.
+    """
     mixture = Mixture(list(weights))
-    shares, worst = shares_of(mixture.weights), 0.0
+    shares = shares_of(mixture.weights)
+    worst = 0.0
     while (start := mixture.n) < turns:
+        stretch, lengths = shares.lengths(start)
+        rates = shares.units[stretch] / UNIT
         lags = np.array(mixture.owed()) - mixture.counts
-        dealt = mixture.turns(min(_WINDOW, turns - start))
-        stretches = np.searchsorted(shares.starts, np.arange(start, start + len(dealt)), side="right") - 1
-        owed = np.cumsum(shares.units[stretches] / UNIT, axis=0)
-        lines = np.cumsum(dealt[:, None] == np.arange(len(lags)), axis=0)
-        worst = max(worst, float(np.abs(lags + owed - lines).max()))
+        dealt = mixture.turns(min(_WINDOW, turns - start, int(lengths[0])))
+        places = np.argsort(dealt, kind="stable")
+        sources = dealt[places]
+        earlier = np.arange(len(dealt)) - np.searchsorted(sources, sources)  # turns of the same source
+        before = lags[sources] + places * rates[sources] - earlier
+        after = before + rates[sources] - 1
+        at_end = lags + len(dealt) * rates - np.bincount(dealt, minlength=len(lags))
+        worst = max(worst, *(float(np.abs(values).max()) for values in (before, after, at_end)))
     return worst

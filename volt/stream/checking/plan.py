@@ -146,9 +146,9 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
     inputs = [(units / UNIT, more / UNIT / max(1, at)) for units, more in zip(owed(at), owed(max(1, at)), strict=True)]
     for source in stream.sources:  # code and models are loaded before memory is measured
         compute_block(copy(source), Address(BlockRange(0, 0, min(_FEW, source.n_lines)), 0), stream.policy)
-        gc.collect()
-        with suppress(OSError, AttributeError):  # return free memory to the system; only glibc has malloc_trim
-            ctypes.CDLL(None).malloc_trim(0)
+    gc.collect()
+    with suppress(OSError, AttributeError):  # return free memory to the system; only glibc has malloc_trim
+        ctypes.CDLL(None).malloc_trim(0)
     with watched() as memory:
         first = [_first_block(source, stream) for source in stream.sources]
         speed = _measure(stream, seconds=seconds)

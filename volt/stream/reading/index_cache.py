@@ -86,7 +86,7 @@ def locked(path: Path, *, waits: bool = True) -> Iterator[bool]:
     """Lock a file while the context lasts. If `waits` is False and another process has the lock, yield False."""
     with ExitStack() as files:
         while True:
-            file = files.enter_context(path.open("w"))
+            file = files.enter_context(path.open("a"))  # "w" would empty the target of a link
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
             except BlockingIOError:

@@ -1,0 +1,68 @@
+"""Files that only this user and root can change, so that nobody else can plant what VOLT loads from them.
+
+Where Python reports no owners (Windows), all files count as the user's own.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+
+def find_shared(folder: Path) -> Path | None:
+    """Return the first of a folder and its parents that other users can change; None if there is none.
+
+    folder: an existing folder, without links
+    A parent with the sticky bit may be writable, such as /tmp: others cannot rename a folder of this user in it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     folder = Path(name).resolve()
+    ...     before = find_shared(folder)
+    ...     folder.chmod(0o777)
+    ...     before, find_shared(folder) == folder
+    (None, True)
+    """
+    if is_own(folder):
+        others = (parent for parent in folder.parents if not is_own(parent, any_mode=_is_sticky(parent)))
+        return next(others, None)
+    return folder
+
+
+def is_own(place: Path | int, *, any_mode: bool = False) -> bool:
+    """Return whether a file, by path or descriptor, belongs to this user or root, and no other user can write to it.
+
+    any_mode: check only the owner
+    """
+    if not hasattr(os, "geteuid"):
+        return True
+    status = os.stat(place)
+    if status.st_uid not in (0, os.geteuid()):
+        return False
+    if any_mode or not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return True
+    return not status.st_mode & stat.S_IWOTH and _is_private(status.st_gid) and not _has_acl(place)
+
+
+def _is_sticky(folder: Path) -> bool:
+    return bool(os.stat(folder).st_mode & stat.S_ISVTX)
+
+
+def _is_private(group: int) -> bool:
+    """Return whether it is this user's own group: the primary one, of the same name, without other members."""
+    import grp
+    import pwd
+
+    try:
+        user = pwd.getpwuid(os.geteuid())
+        members = grp.getgrgid(group)
+    except KeyError:
+        return False
+    is_primary = user.pw_gid == group and members.gr_name == user.pw_name
+    return is_primary and set(members.gr_mem) <= {user.pw_name}
+
+
+def _has_acl(place: Path | int) -> bool:
+    """Return whether a list of users may replace the group's permissions, which then show the list's maximum."""
+    return hasattr(os, "listxattr") and "system.posix_acl_access" in os.listxattr(place)
