@@ -141,7 +141,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Return the steps of an iteration. Raises StreamError if the step to start with is unknown."""
-        collate = sys._getframe(1).f_locals.get("collate_fn")  # of a loader
+        # The Trainer removes all arrays of a step, so no later code of ours can report the mistake.
+        collate = sys._getframe(1).f_locals.get("collate_fn")  # of the loader that calls
         try:
             if str(getattr(collate, "__module__", "")).startswith("transformers."):
                 raise ConfigError(_TRAINER)
