@@ -268,7 +268,9 @@ def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> It
     """
     users = [row for row in rows if row["content"] in vocabulary.special.user]
     for flag, verbs in _FLAGS.items():
-        yield from _note([row["content"] for row in users if row.get(flag)], *verbs, f"there ({flag}), and not here.")
+        ours = getattr(vocabulary.special, flag, ())
+        others = [row["content"] for row in users if row.get(flag) and row["content"] not in ours]
+        yield from _note(others, *verbs, f"there ({flag}), and not here.")
     rewrites, section = vocabulary.normalizer.name != "none", json.dumps(data.get("normalizer"))
     late = [row["content"] for row in users if row.get("normalized")]
     marks, prepends = '"Replace"' in section, '"Prepend"' in section  # both add "▁"

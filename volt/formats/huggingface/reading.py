@@ -56,7 +56,9 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     path = path / FILE if path.is_dir() else path
     data = tokens.load(path)
     end = ENDED if has_ends(data) else SUFFIX
-    data, is_signed = _found_by_us(without_ends(data))
+    data = without_ends(data)
+    rows = tokens.flagged_rows(path, data)
+    data, is_signed = _found_by_us(data)
     with located(path):
         model = tokens.model_section(data)
         vocab, pairs = tokens.model_vocab(model), list(tokens.model_merges(model))
@@ -77,6 +79,8 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
         is_own = is_own and late <= {scheme.normalizes_users}
         is_own = is_own and (not users or is_signed or scheme.normalizes_users)  # others write user tokens alike
         fields = tokens.read_tokens(scheme, model, tokens.all_ids(data, vocab), possible, named, users, is_own=is_own)
+        strips = scheme.marker == "none" or scheme.cut.isolates_users
+        fields["special"] = tokens.with_flags(fields["special"], rows, strips=strips)
         result = Vocabulary(**fields, provenance={"format": "huggingface", "lost": lost})
     except VocabularyError as error:
         section, index = error.place or ("", -1)

@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import filterfalse
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, filterfalse
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from volt.vocabulary.vocabulary import Merging
 
 FILE, CONFIG, MAP = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 ADDED, MODEL, TEMPLATE = "added_tokens.json", "config.json", "chat_template.jinja"
+_DECODER = "added_tokens_decoder"
 FOUND = "found_by_volt"  # false in rows of added tokens that only the library finds in text
 _BYTE_TOKENS = frozenset(BYTE_TOKENS)
 _REMEDIES = {
@@ -167,6 +169,36 @@ def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[str]:
     return list(dict.fromkeys(row["content"] for row in sorted(rows, key=lambda row: int(row["id"]))))
 
 
+def with_flags(special: SpecialTokens, rows: Iterable[Json], *, strips: bool) -> SpecialTokens:
+    """Return special tokens that decoding skips if their rows say so, and that take the white space around them.
+
+    rows: added tokens with their flags;  strips: whether they may take white space
+    """
+    known = {*special.all}
+    ours = [row for row in rows if row["content"] in known]
+    skips, left, right = (
+        tuple(row["content"] for row in ours if row.get(flag)) for flag in ("special", "lstrip", "rstrip")
+    )
+    result = replace(special, lstrip=left, rstrip=right) if strips else special
+    return result if {*skips} == {*special.skipped} else replace(result, skips=skips)
+
+
+def flagged_rows(path: Path, data: Json) -> list[Json]:
+    """Return the added tokens with their flags; a folder's configurations also say which are special."""
+    places = [path.with_name(name) for name in (MAP, CONFIG) if path.name == FILE and path.with_name(name).exists()]
+    named = _flags(map(load, places))
+    rows = [row | {"special": named.pop(row["content"], row).get("special")} for row in data.get("added_tokens") or []]
+    return [*rows, *named.values()]
+
+
+def _flags(configs: Iterable[Json]) -> dict[str, Json]:
+    """Return token → flags, as configurations name them."""
+    result = dict[str, Json]()
+    for row in chain.from_iterable(map(_named, configs)):
+        result[row["content"]] = result.get(row["content"], {}) | row
+    return result
+
+
 def runs_of_spaces(data: Json, merges: Sequence[tuple[str, str]]) -> list[str]:
     """Return added tokens of "▁", found in raw text, that merges make from spaces: they are ordinary tokens in VOLT."""
     output = set(map("".join, merges))
@@ -203,20 +235,19 @@ def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[st
         raise VocabularyError(f"{folder / CONFIG}: add_prefix_space {ADDS_SPACE}")
     if _class_of(folder) == "blenderbot" and not any("add_prefix_space" in config for config in configs):
         raise VocabularyError(f"{folder}: Blenderbot's add_prefix_space {ADDS_SPACE}")
-    roles, added, flags = dict[str, str](), dict[str, int](), dict[str, Json]()
-    for config in [_CLASSES.get(_class_of(folder), {}), *configs[::-1]]:
+    roles, added = dict[str, str](), dict[str, int]()
+    configs = [_CLASSES.get(_class_of(folder), {}), *configs[::-1]]
+    for config in configs:
         roles |= {role: text for role, text in role_names(config) if isinstance(text, str)}
-        decoded = config.get("added_tokens_decoder")
+        decoded = config.get(_DECODER)
         for number, row in decoded.items() if isinstance(decoded, dict) else ():
             is_id = number.isdecimal() and len(number) <= MOST_DIGITS
             if is_id and isinstance(row, dict) and isinstance(row.get("content"), str):
                 added[row["content"]] = int(number)
-        for row in _named(config):
-            flags[row["content"]] = flags.get(row["content"], {}) | row
     if (folder / ADDED).exists():
         listed = load(folder / ADDED).items()
         added |= {token: number for token, number in listed if type(number) is int and number >= 0}
-    return roles, added, {token: {"content": token} for token in added} | flags
+    return roles, added, {token: {"content": token} for token in added} | _flags(configs)
 
 
 def _class_of(folder: Path) -> str:
@@ -229,13 +260,14 @@ def _class_of(folder: Path) -> str:
 
 
 def _named(config: Json) -> Iterator[Json]:
-    for key, value in config.items():
-        listed = {"additional_special_tokens", "extra_special_tokens", "added_tokens_decoder"}
+    for key in sorted(config, key=_DECODER.__ne__):  # a role makes a token special, whatever the decoder says
+        value = config[key]
+        listed = {"additional_special_tokens", "extra_special_tokens", _DECODER}
         several = value if key in listed else [value] if key.endswith("_token") else ()
         for row in several.values() if isinstance(several, dict) else several or ():
-            text = row.get("content") if isinstance(row, dict) else row
-            if isinstance(text, str) and text:
-                yield {"content": text} | (row if isinstance(row, dict) else {})
+            flags = row if isinstance(row, dict) else {"content": row}
+            if isinstance(flags.get("content"), str) and flags["content"]:
+                yield flags if key == _DECODER else flags | {"special": True}
 
 
 def can_be_special(token: str) -> bool:
