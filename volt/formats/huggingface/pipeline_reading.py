@@ -21,7 +21,7 @@ from typing import Any
 
 from volt.display import counted
 from volt.errors import ConfigError, VocabularyError, quoted
-from volt.formats.huggingface.pipeline_writing import FINAL_SIGMA, Json, Scheme, replace_step
+from volt.formats.huggingface.pipeline_writing import FINAL_SIGMA, Json, Scheme, decoders, replace_step
 from volt.formats.huggingface.split_patterns import cut_name
 from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS
@@ -184,6 +184,7 @@ def losses(data: Json, vocabulary: Vocabulary, *, is_own: bool) -> Iterator[str]
     yield from _surrounding_losses(data)
     if not is_own:
         yield from _cut_losses(data, vocabulary)
+        yield from _decoding_losses(data, vocabulary)
         yield from added_losses(data.get("added_tokens") or [], vocabulary, data)
 
 
@@ -249,6 +250,10 @@ def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
     cut, steps = vocabulary.pretokenizer, section + json.dumps(data.get("normalizer"))
     if cut.keeps_spaces and not cut.is_bytes and json.dumps(PREFIX)[1:-1] not in steps:
         yield f"{PREFIX!r} in text is a space here, and a character of its own there."
+    spelled = section.replace("\\", "")
+    named = next((token for token in vocabulary.special.user if token in spelled), None)
+    if named and vocabulary.normalizer.name != "none":
+        yield f"Text that normalisation turns into {named}, which the pattern names, is cut otherwise there."
     if '"Digits"' in section:
         yield "Numbers newer than Unicode 16 may be numbers there, and are not here."
     if vocabulary.normalizer.lowercase:
@@ -259,6 +264,22 @@ def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
     if "Lowercase" in kinds and not {"NFC", "NFKC"} & {*kinds[kinds.index("Lowercase") :]}:
         yield "A mark that combines with the small letter only, such as U+030A after W, stays separate there, not here."
     yield "Characters newer than the Unicode version of tokenizers stay as they are there, and are normalised here."
+
+
+def _decoding_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
+    steps = flat(data.get("decoder"), "decoders")
+    ours = decoders(Scheme.of(vocabulary), vocabulary.byte_fallback)
+    kinds = [str(step.get("type")) for step in steps]
+    if not steps:
+        yield "The file names no decoder: decoded tokens have spaces between them there, and not here."
+    elif _shown(steps) != _shown(ours):
+        yield f"Decoded text may have other spaces there: the file's decoder ({' + '.join(kinds)}) is not imported."
+    if "ByteFallback" in kinds and vocabulary.byte_fallback:
+        yield "In a run of byte tokens that is not UTF-8, all bytes are decoded to U+FFFD there, only invalid ones here."
+
+
+def _shown(steps: Sequence[Json]) -> list[list[Any]]:
+    return [[step.get(name) for name in ("type", "pattern", "content", "start", "stop")] for step in steps]
 
 
 def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> Iterator[str]:
@@ -274,15 +295,20 @@ def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> It
     rewrites, section = vocabulary.normalizer.name != "none", json.dumps(data.get("normalizer"))
     late = [row["content"] for row in users if row.get("normalized")]
     marks, prepends = '"Replace"' in section, '"Prepend"' in section  # both add "▁"
+    strips = {*vocabulary.special.lstrip, *vocabulary.special.rstrip}
     moved = [
         name
         for name in late
-        if prepends or (marks and {" ", PREFIX} & {*name}) or (rewrites and not _is_inert(name, vocabulary))
+        if prepends
+        or (marks and ({" ", PREFIX} & {*name} or name in strips))
+        or (rewrites and not _is_inert(name, vocabulary))
     ]
     yield from _note(moved, "is", "are", "found in normalised text there, in raw text here.")
     raw = [row["content"] for row in users if not row.get("normalized")]
-    if pair := next((pair for pair in product(raw, late) if pair[1] not in moved and _overlap(*pair)), None):
-        yield f"The added token {pair[0]} is found before {pair[1]} there; here, the longer one is found first."
+    for first, second in product(raw, [name for name in late if name not in moved]):
+        if _overlap(first, second) or (first in strips and second != second.strip()):
+            yield f"The added token {first} is found before {second} there; here, the longer one is found first."
+            break
     results = {*vocabulary.made}
     both = [row["content"] for row in users if _is_made(row["content"], results, data, vocabulary)]
     yield from _note(both, "is", "are", "also made by merges from other text there, and not here.")
