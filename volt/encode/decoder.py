@@ -243,5 +243,3 @@ def _table(vocabulary: Vocabulary) -> TextTable:
     starts = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
     data = b"".join([*encoded, bytes(PADDING)])
     return TextTable(np.frombuffer(b"".join(rows), "<u8").copy(), starts, np.frombuffer(data, np.uint8).copy())
-
-

@@ -182,9 +182,9 @@ def losses(data: Json, vocabulary: Vocabulary, *, is_own: bool) -> Iterator[str]
     yield from _id_losses(data, model["vocab"], vocabulary)
     yield from _model_losses(model, vocabulary)
     yield from _surrounding_losses(data)
+    yield from _decoding_losses(data, vocabulary)
     if not is_own:
         yield from _cut_losses(data, vocabulary)
-        yield from _decoding_losses(data, vocabulary)
         yield from added_losses(data.get("added_tokens") or [], vocabulary, data)
 
 
@@ -248,6 +248,8 @@ def _surrounding_losses(data: Json) -> Iterator[str]:
 def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
     section = json.dumps(data.get("pre_tokenizer"))
     cut, steps = vocabulary.pretokenizer, section + json.dumps(data.get("normalizer"))
+    if vocabulary.byte_fallback:
+        yield "In a run of byte tokens that is not UTF-8, all bytes are decoded to U+FFFD there, only invalid ones here."
     if cut.keeps_spaces and not cut.is_bytes and json.dumps(PREFIX)[1:-1] not in steps:
         yield f"{PREFIX!r} in text is a space here, and a character of its own there."
     spelled = section.replace("\\", "")
@@ -274,8 +276,6 @@ def _decoding_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
         yield "The file names no decoder: decoded tokens have spaces between them there, and not here."
     elif _shown(steps) != _shown(ours):
         yield f"Decoded text may have other spaces there: the file's decoder ({' + '.join(kinds)}) is not imported."
-    if "ByteFallback" in kinds and vocabulary.byte_fallback:
-        yield "In a run of byte tokens that is not UTF-8, all bytes are decoded to U+FFFD there, only invalid ones here."
 
 
 def _shown(steps: Sequence[Json]) -> list[list[Any]]:

@@ -146,7 +146,7 @@ def falls_back(model: Json, vocab: Mapping[str, int]) -> bool:
 
 _ROBERTA: Json = {
     **{"bos_token": "<s>", "eos_token": "</s>", "sep_token": "</s>", "cls_token": "<s>", "unk_token": "<unk>"},
-    **{"pad_token": "<pad>", "mask_token": {"content": "<mask>", "lstrip": True}},
+    **{"pad_token": "<pad>", "mask_token": "<mask>"},
 }
 _CLASSES: dict[str, Json] = {  # by the name of the class without "Tokenizer", or by the type of the model
     **dict.fromkeys(("roberta", "bart", "longformer"), _ROBERTA),
@@ -175,20 +175,20 @@ def with_flags(special: SpecialTokens, rows: Iterable[Json], *, strips: bool) ->
     rows: added tokens with their flags;  strips: whether they may take white space
     """
     known = {*special.all}
-    ours = [row for row in rows if row["content"] in known]
-    skips, left, right = (
-        tuple(row["content"] for row in ours if row.get(flag)) for flag in ("special", "lstrip", "rstrip")
-    )
-    result = replace(special, lstrip=left, rstrip=right) if strips else special
-    return result if {*skips} == {*special.skipped} else replace(result, skips=skips)
+    rows = [row for row in rows if row["content"] in known]
+    skips = tuple(dict.fromkeys(row["content"] for row in rows if row.get("special")))
+    result = special if {*skips} == {*special.skipped} else replace(special, skips=skips)
+    for flag in ("lstrip", "rstrip") if strips else ():
+        tokens = (row["content"] for row in rows if row.get(flag))
+        result = replace(result, **{flag: tuple(token for token in tokens if not token.isspace())})
+    return result
 
 
 def flagged_rows(path: Path, data: Json) -> list[Json]:
-    """Return the added tokens with their flags; a folder's configurations also say which are special."""
+    """Return the added tokens with their flags; a folder's configurations make more of them special."""
     places = [path.with_name(name) for name in (MAP, CONFIG) if path.name == FILE and path.with_name(name).exists()]
-    named = _flags(map(load, places))
-    rows = [row | {"special": named.pop(row["content"], row).get("special")} for row in data.get("added_tokens") or []]
-    return [*rows, *named.values()]
+    named = [token for token, flags in _flags(map(load, places)).items() if flags.get("special")]
+    return [*(data.get("added_tokens") or []), *({"content": token, "special": True} for token in named)]
 
 
 def _flags(configs: Iterable[Json]) -> dict[str, Json]:
