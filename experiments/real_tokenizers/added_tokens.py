@@ -1,12 +1,12 @@
-"""Added tokens of tokenizer.json files: ids of chats and of tokens amid white space, and decoded text, with both libraries.
+"""Added tokens of tokenizer.json files → ids of chats and of tokens amid white space, and decoded text, compared.
 
     python -m experiments.real_tokenizers.added_tokens DIR [--lines N] [--rows N] [--only NAME …]
 
-Each tokenizer.json in DIR is read by VOLT and by `tokenizers`. Compared are the ids of prompts (of the chats whose marks the
-file has) and of random lines of added tokens, white space and words: in batches, and some lines alone, with spans, and as
-a stream of text; and the text of random rows of ids, a third of them of bytes, with `skip_special` and without. A result is
-"equal", "announced" (the import has a note on the difference) or the number of lines that differ. The exit status is 1 if
-some lines differ without a note.
+Each tokenizer.json in DIR is read by VOLT and by `tokenizers`. Compared are the ids of prompts (of chats whose marks
+the file has) and of random lines of added tokens, white space and words: in batches, and some lines alone, with spans,
+and as UTF-8 text; and the text of random rows of ids, a third of them of bytes, with `skip_special` and without. A
+result is "equal", "announced" (the import has a note on the difference) or the number of lines that differ. The exit
+status is 1 if some lines differ without a note.
 """
 
 from __future__ import annotations

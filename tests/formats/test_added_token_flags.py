@@ -1,6 +1,6 @@
 """Flags of the added tokens of a tokenizer.json: which tokens decoding skips, and which take white space.
 
-The files are small, and have the steps of published ones. `tests/formats/test_model_families.py` has laws of all families.
+The files are small, and have the steps of published ones. `tests/formats/test_model_families.py` has laws of families.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def test_only_special_tokens_have_flags(name: str) -> None:
 NOTED = {  # a difference: added tokens, sections of the file, and its note
     "whole words": ([{"content": "<m>", "single_word": True}], {}, "<m> is found as a whole word only there"),
     "no decoder": ([], {"decoder": None}, "decoded tokens have spaces between them there"),
-    "another decoder": ([], {"decoder": {"type": "Fuse"}}, "the file's decoder (Fuse) is not imported"),
+    "another decoder": ([], {"decoder": {"type": "Fuse"}}, "The decoder of the file is not imported"),
     "white space taken first": (
         [{"content": "<m>", "lstrip": True}, {"content": "\t\t", "normalized": True}],
         {},

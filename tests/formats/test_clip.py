@@ -92,10 +92,10 @@ def test_offsets_are_where_pieces_stand(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("late", "note"),
-    [(False, "which the pattern names, is cut otherwise there"), (True, "found in normalised text there")],
+    [(False, "that the pattern names is cut otherwise there"), (True, "found in normalised text there")],
 )
 def test_capitals_that_spell_a_lowered_token_are_announced(path: Path, tmp_path: Path, late: bool, note: str) -> None:
-    """<|ENDOFTEXT|> is lowered to the token's name: the library finds the token, or cuts its text, and a note says so."""
+    """<|ENDOFTEXT|> is lowered to the token's name: the library finds the token, or cuts its text; a note says so."""
     tokenizers = pytest.importorskip("tokenizers")
     data = json.loads(path.read_text())
     data["added_tokens"][0]["normalized"] = late

@@ -84,9 +84,8 @@ class SpecialTokens:
                 raise ConfigError(f"special token {quoted(token)} repeats, is a byte token, or ends in </w>; {_HELP}")
             if len(token) < 2 and token in self.roles.values():
                 raise ConfigError(f"special token {token!r} is one character, which may occur in text; {_HELP}")
-        known = set(self.all)
         for name, tokens in self.flags.items():
-            if unknown := next((token for token in tokens if token not in known), None):
+            for unknown in sorted({*tokens}.difference(self.all)):
                 raise ConfigError(f"{name}: {quoted(unknown)} is not a special token; add it to user or control")
 
     @property
@@ -137,8 +136,8 @@ class SpecialTokens:
     @property
     def has_four_roles(self) -> bool:
         """Return whether unk, bos, eos and pad are four tokens, all others are user tokens, and none has flags."""
-        has_four = len(self.roles) == 4 and len(self.all) == 4 + len(self.user)
-        return has_four and not self.control and not self.flags
+        others = self.control or self.flags
+        return not others and len(self.roles) == 4 and len(self.all) == 4 + len(self.user)
 
     @property
     def stripping(self) -> tuple[str, str]:
@@ -176,8 +175,8 @@ class SpecialTokens:
 
         text: any
 
-        >>> SpecialTokens(user=("<url>",)).spans("see <url>!"), SpecialTokens(user=("<m>",), lstrip=("<m>",)).spans("a <m>")
-        ([(4, 9)], [(1, 5)])
+        >>> SpecialTokens(user=("<url>", "<m>"), lstrip=("<m>",)).spans("see <url> <m>")
+        [(4, 9), (9, 13)]
         """
         return [(start, stop) for _, start, stop in self._found(text)]
 

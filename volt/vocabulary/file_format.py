@@ -262,7 +262,7 @@ def _special(file: VocabularyFile, *, is_plain: bool) -> SpecialTokens:
     if set(result) != {*ROLES, *lists} or not texts or not all(isinstance(one, str) for one in chain(*listed)):
         shape = "the list user" if is_plain else "the lists user and control, and may contain skips, lstrip and rstrip"
         raise VocabularyError(f"{file.where('special')}: 'special' must contain unk, bos, eos, pad and {shape}; fix it")
-    special = SpecialTokens(**{**result, **{name: tuple(result[name]) for name in lists}})
+    special = SpecialTokens(**result)
     if is_plain and not special.has_four_roles:
         raise VocabularyError(f"{file.where('special')}: a special token is given twice; save it again")
     return special

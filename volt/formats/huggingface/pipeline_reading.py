@@ -249,13 +249,11 @@ def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
     section = json.dumps(data.get("pre_tokenizer"))
     cut, steps = vocabulary.pretokenizer, section + json.dumps(data.get("normalizer"))
     if vocabulary.byte_fallback:
-        yield "In a run of byte tokens that is not UTF-8, all bytes are decoded to U+FFFD there, only invalid ones here."
+        yield "In a run of byte tokens that is not UTF-8, all decode to U+FFFD there, and only invalid ones here."
     if cut.keeps_spaces and not cut.is_bytes and json.dumps(PREFIX)[1:-1] not in steps:
         yield f"{PREFIX!r} in text is a space here, and a character of its own there."
-    spelled = section.replace("\\", "")
-    named = next((token for token in vocabulary.special.user if token in spelled), None)
-    if named and vocabulary.normalizer.name != "none":
-        yield f"Text that normalisation turns into {named}, which the pattern names, is cut otherwise there."
+    if vocabulary.normalizer.lowercase and vocabulary.special.user and cut.isolates_users:
+        yield "Text that lowercasing turns into an added token that the pattern names is cut otherwise there."
     if '"Digits"' in section:
         yield "Numbers newer than Unicode 16 may be numbers there, and are not here."
     if vocabulary.normalizer.lowercase:
@@ -269,17 +267,12 @@ def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def _decoding_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
-    steps = flat(data.get("decoder"), "decoders")
-    ours = decoders(Scheme.of(vocabulary), vocabulary.byte_fallback)
-    kinds = [str(step.get("type")) for step in steps]
-    if not steps:
+    sections = flat(data.get("decoder"), "decoders"), decoders(Scheme.of(vocabulary), vocabulary.byte_fallback)
+    theirs, ours = ([(step.get("type"), step.get("content")) for step in steps] for steps in sections)
+    if not theirs:
         yield "The file names no decoder: decoded tokens have spaces between them there, and not here."
-    elif _shown(steps) != _shown(ours):
-        yield f"Decoded text may have other spaces there: the file's decoder ({' + '.join(kinds)}) is not imported."
-
-
-def _shown(steps: Sequence[Json]) -> list[list[Any]]:
-    return [[step.get(name) for name in ("type", "pattern", "content", "start", "stop")] for step in steps]
+    elif theirs != ours:
+        yield "The decoder of the file is not imported: decoded text may have other spaces there."
 
 
 def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> Iterator[str]:

@@ -177,18 +177,23 @@ def with_flags(special: SpecialTokens, rows: Iterable[Json], *, strips: bool) ->
     known = {*special.all}
     rows = [row for row in rows if row["content"] in known]
     skips = tuple(dict.fromkeys(row["content"] for row in rows if row.get("special")))
-    result = special if {*skips} == {*special.skipped} else replace(special, skips=skips)
+    flags: Json = {"skips": skips} if {*skips} != {*special.skipped} else {}
     for flag in ("lstrip", "rstrip") if strips else ():
-        tokens = (row["content"] for row in rows if row.get(flag))
-        result = replace(result, **{flag: tuple(token for token in tokens if not token.isspace())})
-    return result
+        flags[flag] = tuple(row["content"] for row in rows if row.get(flag) and not row["content"].isspace())
+    return replace(special, **flags)
 
 
 def flagged_rows(path: Path, data: Json) -> list[Json]:
     """Return the added tokens with their flags; a folder's configurations make more of them special."""
-    places = [path.with_name(name) for name in (MAP, CONFIG) if path.name == FILE and path.with_name(name).exists()]
-    named = [token for token, flags in _flags(map(load, places)).items() if flags.get("special")]
-    return [*(data.get("added_tokens") or []), *({"content": token, "special": True} for token in named)]
+    named = _flags(_neighbours(path)).items()
+    special = [{"content": token, "special": True} for token, flags in named if flags.get("special")]
+    return (data.get("added_tokens") or []) + special
+
+
+def _neighbours(path: Path) -> list[Json]:
+    """Return the configurations in the folder of a tokenizer.json."""
+    places = [path.with_name(name) for name in (MAP, CONFIG) if path.name == FILE]
+    return [load(place) for place in places if place.exists()]
 
 
 def _flags(configs: Iterable[Json]) -> dict[str, Json]:
@@ -215,10 +220,8 @@ def all_ids(data: Json, vocab: Mapping[str, int]) -> dict[str, int]:
 def role_tokens(path: Path, model: Json) -> dict[str, str]:
     """Return role → token, as named by the model or else by other files in the folder."""
     result = {"unk": model.get("unk_token")}
-    for name in (MAP, CONFIG):
-        neighbours = path.with_name(name)
-        if path.name == FILE and neighbours.exists():
-            result |= {role: value for role, value in role_names(load(neighbours)) if not result.get(role)}
+    for config in _neighbours(path):
+        result |= {role: value for role, value in role_names(config) if not result.get(role)}
     return {role: token for role, token in result.items() if isinstance(token, str)}
 
 
@@ -230,7 +233,7 @@ def role_names(config: Json) -> Iterator[tuple[str, Any]]:
 
 def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[str, Json]]:
     """Return role → token, token → id, and token → flags from a folder without a tokenizer.json."""
-    configs = [load(folder / name) for name in (MAP, CONFIG) if (folder / name).exists()]
+    configs = _neighbours(folder / FILE)
     if any(config.get("add_prefix_space") for config in configs):
         raise VocabularyError(f"{folder / CONFIG}: add_prefix_space {ADDS_SPACE}")
     if _class_of(folder) == "blenderbot" and not any("add_prefix_space" in config for config in configs):
@@ -361,4 +364,4 @@ def _special(
     known = {*unmade, *added}
     roles = {role: token for role, token in named.items() if token in known and can_have_role(token)}
     control = [token for token in free if token not in roles.values() and can_be_special(token) and not whole]
-    return SpecialTokens(**{role: roles.get(role) for role in ROLES}, user=tuple(added), control=tuple(control))
+    return SpecialTokens(*map(roles.get, ROLES), user=tuple(added), control=tuple(control))
