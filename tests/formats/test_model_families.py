@@ -346,7 +346,7 @@ def test_a_check_sees_tokens_that_only_the_library_finds(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("family", [family for family in READ if RUNS[0] not in FAMILIES[family][2]])
 def test_white_space_around_added_tokens_is_theirs_if_flags_say_so(family: str, tmp_path: Path) -> None:
-    """With lstrip, rstrip or both on tokens that are not white space: the library's ids, and an export has the flags."""
+    """With lstrip, rstrip or both on tokens that are not white space: the library's ids, and an export keeps flags."""
     data, chance = file_of(family), random.Random(5)
     for row in (row for row in data["added_tokens"] if row["content"].strip("\n▁")):
         row |= chance.choice(({"lstrip": True}, {"rstrip": True}, {"lstrip": True, "rstrip": True}))

@@ -364,4 +364,5 @@ def _special(
     known = {*unmade, *added}
     roles = {role: token for role, token in named.items() if token in known and can_have_role(token)}
     control = [token for token in free if token not in roles.values() and can_be_special(token) and not whole]
-    return SpecialTokens(*map(roles.get, ROLES), user=tuple(added), control=tuple(control))
+    unk, bos, eos, pad = map(roles.get, ROLES)
+    return SpecialTokens(unk, bos, eos, pad, user=tuple(added), control=tuple(control))
