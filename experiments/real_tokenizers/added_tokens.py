@@ -24,6 +24,7 @@ from typing import Any
 
 import volt
 from experiments.real_tokenizers.finding import find
+from experiments.real_tokenizers.mutating import NO_TEXT
 from experiments.real_tokenizers.table import table
 from volt.errors import VoltError
 from volt.text.byte_alphabet import BYTE_TOKENS
@@ -54,8 +55,7 @@ MARKS = {
     "DeepSeek": ("<｜User｜>", "<｜Assistant｜>"),
     "RoBERTa": ("<s>", "<mask>"),
 }
-DECODING = ("decode",)  # what notes on decoded text hold
-SILENT = ("Truncation", "Padding", "post-processor", "dropout", "kept as control", "which no text needs", *DECODING)
+SILENT = (*NO_TEXT, "dropout", "which no text needs")  # notes that announce no other ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ def outcomes_of(path: Path, *, n_lines: int, n_rows: int) -> tuple[dict[str, Out
     real.no_truncation()
     lost = vocabulary.provenance["lost"]
     notes = [note for note in lost if not any(part in note for part in SILENT)]
-    decoding = [note for note in lost if any(part in note.lower() for part in DECODING)]
+    decoding = [note for note in lost if "decode" in note]
     added = [row["content"] for row in json.loads(path.read_text())["added_tokens"]]
     prompts = [line for name, lines in CHATS.items() if {*MARKS[name]} <= {*added} for line in lines]
     lines = lines_of(added, n_lines, rng)

@@ -165,7 +165,7 @@ class SpecialTokens:
         text: any
         """
         hidden, end, parts = _hidden(self.user), 0, list[str]()
-        for match, start, stop in self._found(text):
+        for match, start, stop in self._places(text):
             parts += text[end:start], hidden[match]
             end = stop
         return "".join([*parts, text[end:]])
@@ -178,9 +178,9 @@ class SpecialTokens:
         >>> SpecialTokens(user=("<url>", "<m>"), lstrip=("<m>",)).spans("see <url> <m>")
         [(4, 9), (9, 13)]
         """
-        return [(start, stop) for _, start, stop in self._found(text)]
+        return [(start, stop) for _, start, stop in self._places(text)]
 
-    def _found(self, text: str) -> Iterator[tuple[str, int, int]]:
+    def _places(self, text: str) -> Iterator[tuple[str, int, int]]:
         """Yield each user token in a text, with its start and end."""
         matches = list(self._finder(text).finditer(text))
         ends = [match.start() for match in matches[1:]]
