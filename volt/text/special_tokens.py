@@ -64,7 +64,7 @@ class SpecialTokens:
 
     def __post_init__(self) -> None:
         for name in ("user", "control", *FLAGS):
-            if getattr(self, name) is not None:
+            if getattr(self, name) is not FLAGS.get(name, ()):
                 inputs = arguments.texts(getattr(self, name), name, one=f"did you mean {name}=(token,)?")
                 object.__setattr__(self, name, tuple(inputs))  # converts a list; the dataclass is frozen
         for role in ROLES:
