@@ -340,6 +340,8 @@ METHODS: dict[str, Callable[[Any], object]] = {
     "count_words normalizer": lambda odd: volt.count_words("nowhere.txt", normalizer=odd), "count_words fields": lambda odd: volt.count_words("nowhere.txt", fields=odd),
     "Vocabulary tokens": lambda odd: volt.Vocabulary((), odd), "Vocabulary special": lambda odd: volt.Vocabulary((), (), special=odd),
     "Vocabulary marker": lambda odd: volt.Vocabulary((), (), marker=odd), "SpecialTokens user": lambda odd: volt.SpecialTokens(user=odd),
+    "SpecialTokens skips": lambda odd: volt.SpecialTokens(skips=odd), "SpecialTokens lstrip": lambda odd: volt.SpecialTokens(lstrip=odd),
+    "SpecialTokens rstrip": lambda odd: volt.SpecialTokens(rstrip=odd),
     "write_vocabulary to": lambda odd: volt.write_vocabulary(VOCABULARY, "nowhere/x", to=odd), "Source transforms": lambda odd: Source("a", ("a",), transforms=odd),
     "Source paths": lambda odd: Source("a", odd), "Source weight": lambda odd: Source("a", ("a",), weight=odd), "compare systems": lambda odd: volt.compare("nowhere.txt", systems=odd),
 }  # fmt: skip

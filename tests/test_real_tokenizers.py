@@ -16,7 +16,7 @@ from drawn import examples
 from places import ROOT
 
 import volt
-from experiments.real_tokenizers import comparing, mutating, originals, texts
+from experiments.real_tokenizers import added_tokens, comparing, mutating, originals, texts
 from experiments.real_tokenizers.__main__ import main
 from experiments.real_tokenizers.finding import Found, find
 from volt.text.pretokenizer import PreTokenizer
@@ -118,6 +118,20 @@ def small_files() -> dict[str, dict]:
         real.train_from_iterator(LINES * 9, tokenizers.trainers.BpeTrainer(vocab_size=90, **options))
         files[name] = json.loads(real.to_str())
     return files
+
+
+@pytest.mark.filterwarnings("ignore::volt.errors.VoltWarning")
+def test_added_tokens_and_decoded_text_are_compared(tmp_path, capsys):
+    """The table has a row for each file, with equal ids and text; a difference without a note is the exit status."""
+    for name, data in small_files().items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(data))
+    options = [str(tmp_path), "--lines", "40", "--rows", "40"]
+    assert added_tokens.main(options) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) == len(small_files())
+    assert all("equal" in row for row in rows)
+    other = added_tokens.compared([1, 2], [1, 3], ["a", "b"], notes=[])
+    assert (other.text, other.example) == ("1 of 2 differ", "'b': 2, 3 there")
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning", "ignore::volt.errors.VoltWarning")

@@ -37,7 +37,7 @@ from volt.errors import VoltError
 
 BULK = ("vocab", "merges")
 VALUES = (None, True, False, 0, 1, 2.5, "", "a", " ", "Ġ", "▁", "</w>", "<unk>", [], {}, ["a", "b"])
-NO_TEXT = ("that nothing makes: kept", "adds to a line", "Truncation", "Padding")  # notes on no line of text
+NO_TEXT = ("that no merge makes: kept", "adds to a line", "Truncation", "Padding", "decode")  # notes on no line of text
 
 
 class Outcome(NamedTuple):

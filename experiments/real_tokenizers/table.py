@@ -20,15 +20,15 @@ def report(done: Sequence[Row]) -> str:
     libraries = sorted({part for one, _ in done for part in one.library.split(", ") if part})
     parts = [
         f"VOLT {volt.__version__}, {', '.join(libraries)}, Python {platform.python_version()}",
-        _table(("file", "kind", "result", "signature"), (_result(one) for one, _ in done)),
+        table(("file", "kind", "result", "signature"), (_result(one) for one, _ in done)),
     ]
     differences = [row for one, _ in done for row in _differences(one)]
     if differences:
-        parts.append(_table(("file", "text", "line", "smallest text", "VOLT", "original"), differences))
+        parts.append(table(("file", "text", "line", "smallest text", "VOLT", "original"), differences))
     speeds = [row for one, found in done for row in _speeds(one, found)]
     if speeds:
         head = ["file", "text", *(cell for name in NAMES for cell in (f"{name}: original, s", "VOLT, s", "times"))]
-        parts.append(_table(head, speeds))
+        parts.append(table(head, speeds))
     n_exact = sum(one.is_exact for one, _ in done)
     parts.append(f"{n_exact} of {len(done)} files exact, {sum(one.is_refusal for one, _ in done)} refused")
     return "\n\n".join(parts) + "\n"
@@ -83,10 +83,10 @@ def _speeds(one: Comparison, speeds: Iterable[Speed]) -> Iterator[tuple[str, ...
         yield one.found.name, row.text_name, *chain.from_iterable(cells)
 
 
-def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A Markdown table of texts.
 
-    >>> print(_table(["a", "n"], [["x", "1|2"]]))
+    >>> print(table(["a", "n"], [["x", "1|2"]]))
     | a | n |
     |---|---|
     | x | 1\\|2 |

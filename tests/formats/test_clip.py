@@ -88,3 +88,21 @@ def test_offsets_are_where_pieces_stand(path: Path) -> None:
         assert [piece for piece, _, _ in found] == encoder.encode(line)
         if line.isascii():
             assert [(start, end) for _, start, end in found] == theirs.encode(line, add_special_tokens=False).offsets
+
+
+@pytest.mark.parametrize(
+    ("late", "note"),
+    [(False, "that the pattern names is cut otherwise there"), (True, "found in normalised text there")],
+)
+def test_capitals_that_spell_a_lowered_token_are_announced(path: Path, tmp_path: Path, late: bool, note: str) -> None:
+    """<|ENDOFTEXT|> is lowered to the token's name: the library finds the token, or cuts its text; a note says so."""
+    tokenizers = pytest.importorskip("tokenizers")
+    data = json.loads(path.read_text())
+    data["added_tokens"][0]["normalized"] = late
+    (tmp_path / "tokenizer.json").write_text(json.dumps(data))
+    theirs, found = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json")), read_vocabulary(tmp_path)
+    encoder, text = Encoder(found), "the <|ENDOFTEXT|>"
+    assert encoder.encode_ids(text).tolist() != theirs.encode(text).ids
+    assert any(note in one for one in found.provenance["lost"])
+    for line in LINES:
+        assert encoder.encode_ids(line).tolist() == theirs.encode(line).ids

@@ -93,8 +93,6 @@ FILES = {
         {"post_processor": {"type": "TemplateProcessing"}},
         r"post-processor \(TemplateProcessing\)",
     ),
-    "lstrip": ("bytes", {"lstrip": True}, "<mask> takes the white space before it there"),
-    "rstrip": ("bytes", {"rstrip": True}, "<mask> takes the white space after it there"),
     "word": ("bytes", {"single_word": True}, "<mask> is found as a whole word only there"),
     "normalized": ("bytes", {"normalized": True, "normalizer": {"type": "Lowercase"}}, "<mask> is found in normalised"),
     "lower": ("bytes", {"normalizer": {"type": "Lowercase"}}, "lowered to 'ς' here"),

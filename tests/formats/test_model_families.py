@@ -7,6 +7,7 @@ table of families says what each row of `FAMILIES` shows.
 from __future__ import annotations
 
 import json
+import pickle
 import random
 import re
 from dataclasses import replace
@@ -22,6 +23,7 @@ from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
 from volt.formats import huggingface
 from volt.formats.check import check_import
+from volt.formats.huggingface.pipeline_writing import replace_step
 from volt.formats.registry import write_vocabulary
 from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS
 from volt.vocabulary import Vocabulary
@@ -48,13 +50,13 @@ ODD = (
 )
 SPANNING = (("▁", "▁"), ("▁▁", "▁"), ("e", "▁"), ("e▁", "t"))
 GEMMAS = "'▁' in text is found as the added token ▁▁ there, and is a space here."
-HARMLESS = ("Characters newer than", "Numbers newer than", "Tokens that the post-processor")
+HARMLESS = ("Characters newer than", "Numbers newer than", "Tokens that the post-processor", "In a run of byte tokens")
 
 GPT4 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)"
     r"|\s+"
 )
-NFC, SPACES = {"type": "NFC"}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
+NFC, SPACES = {"type": "NFC"}, replace_step(" ", "▁")
 PREPEND, DIGITS = {"type": "Prepend", "prepend": "▁"}, {"type": "Digits", "individual_digits": True}
 RUNS = tuple(" " * n for n in range(24, 1, -1))
 
@@ -75,8 +77,9 @@ GPT_J = ("<|endoftext|>", *RUNS, "\t\t", "\t\t\t")
 LLAMA, GEMMA = ("<unk>", "<s>", "</s>"), ("<unk>", "<bos>", "\n", "\n\n", "▁▁", "▁▁▁", "<table>")
 SENTENCES = [split(" ", "MergedWithPrevious", kind="String")]
 FALCON = [{"type": "Punctuation", "behavior": "Contiguous"}, level(), {"type": "Digits", "individual_digits": False}]
+FLAGS = {"<mask>": {"lstrip": True}, "<|user|>": {"rstrip": True}, "<|end|>": {"rstrip": True}}  # of some tokens
 FAMILIES = {  # family: normalizer, pre_tokenizer, added tokens, and what an import is: exact, a note, or an error
-    "GPT-2, GPT-3, RoBERTa, BART, OPT": ([], [level()], ("<|endoftext|>",), "exact"),
+    "GPT-2, GPT-3, RoBERTa, BART, OPT": ([], [level()], ("<|endoftext|>", "<mask>"), "exact"),
     "GPT-NeoX, Pythia, OLMo": ([NFC], [level()], ("<|endoftext|>", "<|padding|>", *RUNS), "exact"),
     "CodeGen, Phi-2": ([], [level()], GPT_J, "exact"),
     "Llama 3, GPT-4": ([], [split(GPT4), level(use_regex=False)], ("<|begin_of_text|>", "<|eot_id|>"), "exact"),
@@ -94,6 +97,7 @@ FAMILIES = {  # family: normalizer, pre_tokenizer, added tokens, and what an imp
     ),
     "Command R": ([NFC], [DIGITS, level()], ("<|START_OF_TURN_TOKEN|>",), "exact"),
     "Llama 2, Mistral 7B, ChatGLM 3, Baichuan 2": ([PREPEND, SPACES], [], LLAMA, "exact"),
+    "Phi-3": ([PREPEND, SPACES], [], (*LLAMA, "<|user|>", "<|end|>"), "exact"),
     "TinyLlama, newer Llama 2": ([], [metaspace("first")], LLAMA, "exact"),
     "Yi, InternLM 2, Gemma": ([SPACES], [], LLAMA, "exact"),
     "Gemma 2, Gemma 3, SigLIP 2": ([SPACES], SENTENCES, GEMMA, GEMMAS),
@@ -134,15 +138,22 @@ def file_of(family: str) -> dict:
     vocab = dict(vocab)
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "special"), False)
     rows = []
-    for token in added:
+    for place, token in enumerate(added):
         number = vocab.setdefault(token, len(vocab))
         rows.append({"id": number, "content": token, **flags, "normalized": token in RUNS})
+        rows[-1] |= FLAGS.get(token, {}) | {"special": place % 3 != 2 and "▁▁" not in token}
+    steps = [{"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}]
+    if not is_bytes:
+        steps = [replace_step("▁", " "), {"type": "ByteFallback"}, {"type": "Fuse"}]
+        steps += [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] * (PREPEND in normalizer or bool(cuts))
+        steps = steps[: 3 if cuts == SENTENCES else None]
     data = json.loads(tokenizers.Tokenizer(tokenizers.models.BPE()).to_str())
     data["model"] |= {"vocab": vocab, "merges": merges, "byte_fallback": not is_bytes, "fuse_unk": not is_bytes}
     return data | {
         "added_tokens": rows,
         "normalizer": sequence("normalizers", normalizer),
         "pre_tokenizer": sequence("pretokenizers", cuts),
+        "decoder": sequence("decoders", steps),
     }
 
 
@@ -176,6 +187,22 @@ def assert_same_ids(vocabulary: Vocabulary, real: object, lines: list[str]) -> N
         assert spans.ids[slice(*offsets)].tolist() == expected, line
 
 
+def assert_same_text(vocabulary: Vocabulary, real: object, lines: list[str]) -> None:
+    """Ids of lines and ids at random, but for bytes that are no text, are decoded as the library decodes them."""
+    encoder, chance = Encoder(vocabulary), random.Random(3)
+    numbers = [n for piece, n in vocabulary.ids.items() if piece not in (*BYTE_TOKENS, *ALPHABET[128:])]
+    numbers = [n for n in numbers if "\ufffd" not in real.decode([n])] + [
+        vocabulary.ids[t] for t in vocabulary.special.all
+    ]
+    rows = [one.ids for one in real.encode_batch(lines, add_special_tokens=False)]
+    rows += [chance.choices(numbers, k=6) for _ in range(200)]
+    for skip in (False, True):
+        expected = real.decode_batch(rows, skip_special_tokens=skip)
+        assert encoder.decode_batch(rows, skip_special=skip) == expected
+        assert [encoder.decode_ids(row, skip_special=skip) for row in some(rows)] == some(expected)
+        assert ["".join(encoder.decode_stream(row, skip_special=skip)) for row in some(rows)] == some(expected)
+
+
 READ = [family for family, (*_, result) in FAMILIES.items() if result in ("exact", GEMMAS)]
 
 
@@ -189,8 +216,9 @@ def test_a_family_has_the_ids_of_the_library(family: str, tmp_path: Path) -> Non
     _, _, added, result = FAMILIES[family]
     notes = [note for note in vocabulary.provenance["lost"] if not note.startswith(HARMLESS)]
     assert notes == [result] * (result != "exact")
-    lines = lines_for(added)
-    assert_same_ids(vocabulary, real, [line for line in lines if result == "exact" or "▁" not in line])
+    lines = [line for line in lines_for(added) if result == "exact" or "▁" not in line]
+    assert_same_ids(vocabulary, real, lines)
+    assert_same_text(vocabulary, real, lines)
 
 
 @pytest.mark.parametrize("family", READ)
@@ -199,13 +227,17 @@ def test_a_family_keeps_its_ids_when_written_again(family: str, tmp_path: Path) 
     vocabulary, real = read(family, tmp_path)
     lines = [line for line in lines_for(FAMILIES[family][2]) if "▁" not in line]
     vocabulary.save(tmp_path / "a.volt")
-    assert_same_ids(Vocabulary.load(tmp_path / "a.volt"), real, lines)
+    loaded = Vocabulary.load(tmp_path / "a.volt")
+    assert loaded == vocabulary
+    assert_same_ids(loaded, real, lines)
+    assert_same_text(pickle.loads(pickle.dumps(loaded)), real, lines)
     write_vocabulary(vocabulary, tmp_path / "again.json", to="huggingface")
     again = tokenizers.Tokenizer.from_file(str(tmp_path / "again.json"))
     for line, one, other in zip(
         lines, *(t.encode_batch(lines, add_special_tokens=False) for t in (real, again)), strict=True
     ):
         assert one.ids == other.ids, line
+    assert huggingface.read(tmp_path / "again.json").special.flags == vocabulary.special.flags
 
 
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family not in READ])
@@ -310,3 +342,21 @@ def test_a_check_sees_tokens_that_only_the_library_finds(tmp_path: Path) -> None
     )
     assert check_import(vocabulary, path, "huggingface", ["a<t>b"]).is_complete
     assert not check_import(blind, path, "huggingface", ["a<t>b"]).is_complete
+
+
+@pytest.mark.parametrize("family", [family for family in READ if RUNS[0] not in FAMILIES[family][2]])
+def test_white_space_around_added_tokens_is_theirs_if_flags_say_so(family: str, tmp_path: Path) -> None:
+    """With lstrip, rstrip or both on tokens that are not white space: the library's ids, and an export keeps flags."""
+    data, chance = file_of(family), random.Random(5)
+    for row in (row for row in data["added_tokens"] if row["content"].strip("\n▁")):
+        row |= chance.choice(({"lstrip": True}, {"rstrip": True}, {"lstrip": True, "rstrip": True}))
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(data))
+    vocabulary, real = huggingface.read(path), tokenizers.Tokenizer.from_file(str(path))
+    assert not [note for note in vocabulary.provenance["lost"] if "strip" in note]
+    lines = [line for line in lines_for(FAMILIES[family][2]) if "▁" not in line]
+    assert_same_ids(vocabulary, real, lines)
+    write_vocabulary(vocabulary, tmp_path / "again.json", to="huggingface")
+    again = huggingface.read(tmp_path / "again.json")
+    assert again.special.flags == vocabulary.special.flags
+    assert_same_ids(again, real, some(lines))

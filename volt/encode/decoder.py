@@ -26,25 +26,29 @@ if TYPE_CHECKING:
 BLOCK_SIZE = 1 << 18  # bytes of text that are decoded at a time: they fit into a core's cache
 Ids = NDArray[np.int32]
 Longs = NDArray[np.int64]
+_INVALID = dict.fromkeys(range(0xDC80, 0xDD00), "\ufffd")  # bytes that are not text, by "surrogateescape"
 _BYTES = {token: byte for byte, token in enumerate(BYTE_TOKENS)}
 
 
 def decode(vocabulary: Vocabulary, pieces: Iterable[str]) -> str:
-    """Decode pieces into a line of text. Invalid UTF-8 becomes U+FFFD; special tokens stay."""
-    text = b"".join(_texts(vocabulary, pieces)).decode(errors="replace")
+    """Decode pieces into a line of text. Invalid UTF-8 becomes U+FFFD; special tokens stay.
+
+    As in sentencepiece, each invalid byte token becomes one; at the level of bytes, each invalid part of a character.
+    """
+    text = _decoded(b"".join(_texts(vocabulary, pieces)), vocabulary)
     if _ends_with_space(vocabulary):
         return text.removesuffix(" ")
-    text = text.replace(PREFIX, " ") if _shows_spaces(vocabulary) else text  # byte tokens may spell a "▁"
+    text = text.replace(PREFIX, " ") if _may_spell_spaces(vocabulary) else text
     return text.removeprefix(" ") if _starts_with_space(vocabulary) else text
 
 
 def decode_stream(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[str]:
     """Yield the text of pieces as soon as its characters are complete. The parts join to the result of `decode`."""
-    decoder, space = getincrementaldecoder("utf-8")(errors="replace"), ""
+    decoder, space = getincrementaldecoder("utf-8")(errors=_errors(vocabulary)), ""
     at_start, ends_with_space = _starts_with_space(vocabulary), _ends_with_space(vocabulary)
     for data, is_last in chain(((data, False) for data in _texts(vocabulary, pieces)), [(b"", True)]):
-        text = decoder.decode(data, is_last)
-        text = text.replace(PREFIX, " ") if _shows_spaces(vocabulary) else text
+        text = decoder.decode(data, is_last).translate(_INVALID)
+        text = text.replace(PREFIX, " ") if _may_spell_spaces(vocabulary) else text
         if at_start and text:
             text, at_start = text.removeprefix(" "), False
         if ends_with_space:  # the last space is removed, so a space waits for the next text
@@ -101,9 +105,9 @@ class Decoder:
         if skipped:
             retained = ~np.isin(ids, list(skipped))
             ids, offsets = ids[retained], np.append(0, np.cumsum(retained))[offsets]
-        lines = list(chain.from_iterable(_split(out, ends) for ends, out in self._blocks(ids, offsets)))
-        pieces = self.vocabulary.pieces
-        for line in [line for line, text in enumerate(lines) if PREFIX in text] if self._may_spell_spaces else ():
+        lines = list(chain.from_iterable(self._split(out, ends) for ends, out in self._blocks(ids, offsets)))
+        pieces, may_spell = self.vocabulary.pieces, _may_spell_spaces(self.vocabulary)
+        for line in [line for line, text in enumerate(lines) if PREFIX in text] if may_spell else ():
             row = ids[offsets[line] : offsets[line + 1]].tolist()
             lines[line] = decode(self.vocabulary, [pieces[number] for number in row])
         return lines
@@ -112,10 +116,10 @@ class Decoder:
         """Decode flat ids into lines of UTF-8 text, each with a line end."""
         ids, offsets = self.checked(ids, offsets)
         text = b"".join(out[1 : ends[-1] + 1].tobytes() for ends, out in self._blocks(ids, offsets))
-        if self._may_spell_spaces and PREFIX.encode() in text:
+        if _may_spell_spaces(self.vocabulary) and PREFIX.encode() in text:
             return "".join(f"{line}\n" for line in self.decode_lines(ids, offsets)).encode()
         holds_bytes = self.vocabulary.byte_fallback or self.vocabulary.pretokenizer.is_bytes
-        return text.decode(errors="replace").encode() if holds_bytes and not is_utf8(text) else text
+        return _decoded(text, self.vocabulary).encode() if holds_bytes and not is_utf8(text) else text
 
     def decode_text(self, text: bytes, *, place: Callable[[int], str] | None = None) -> bytes:
         r"""Decode lines of ids, separated by spaces, to lines of UTF-8 text.
@@ -137,11 +141,6 @@ class Decoder:
     def _n_pieces(self) -> int:
         return len(self.texts.starts) - 1
 
-    @property
-    def _may_spell_spaces(self) -> bool:
-        """Return whether byte tokens may spell "▁": `decode` turns this into a space, compiled code does not."""
-        return self.vocabulary.byte_fallback and _shows_spaces(self.vocabulary)
-
     def _blocks(self, ids: Ids, offsets: Longs) -> Iterator[tuple[Longs, NDArray[np.uint8]]]:
         """Yield where each line ends, and the text, from byte 1 of an array that the next block may overwrite."""
         from volt.kernels.decode import expand_lines
@@ -155,6 +154,15 @@ class Decoder:
             else:
                 out = np.empty(2 * len(out), np.uint8)
             first = done
+
+    def _split(self, out: NDArray[np.uint8], ends: Longs) -> list[str]:
+        """Return a block's lines; decode them together, several times faster, if none contains a line end."""
+        lines = _decoded(out[1 : ends[-1]].data, self.vocabulary).split("\n")
+        if len(lines) == len(ends):
+            return lines
+        starts = [1, *(ends[:-1] + 1).tolist()]
+        spans = zip(starts, ends.tolist(), strict=True)
+        return [_decoded(out[start:end].data, self.vocabulary) for start, end in spans]
 
     def checked(self, ids: Ids, offsets: Longs) -> tuple[Ids, Longs]:
         """Check bounds, because compiled code does not. Return the ids, and the offsets moved to start at 0."""
@@ -176,6 +184,22 @@ class Decoder:
         if word.isascii() and word.isdecimal():
             return out_of_range(word, len(text[line:start].split()), self._n_pieces, where=f"{where}: ")
         return CorpusError(f"{where}: {word!r} is not an id; ids are whole numbers with spaces between them")
+
+
+def _decoded(data: Any, vocabulary: Vocabulary) -> str:
+    try:
+        return str(data, "utf-8")
+    except UnicodeDecodeError:
+        return str(data, "utf-8", _errors(vocabulary)).translate(_INVALID)
+
+
+def _errors(vocabulary: Vocabulary) -> str:
+    return "replace" if vocabulary.pretokenizer.is_bytes else "surrogateescape"
+
+
+def _may_spell_spaces(vocabulary: Vocabulary) -> bool:
+    """Return whether byte tokens spell "▁" for a space: `decode` turns this into a space, compiled code does not."""
+    return vocabulary.byte_fallback and _shows_spaces(vocabulary) and PREFIX not in vocabulary.ids
 
 
 def _shows_spaces(vocabulary: Vocabulary) -> bool:
@@ -219,12 +243,3 @@ def _table(vocabulary: Vocabulary) -> TextTable:
     starts = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
     data = b"".join([*encoded, bytes(PADDING)])
     return TextTable(np.frombuffer(b"".join(rows), "<u8").copy(), starts, np.frombuffer(data, np.uint8).copy())
-
-
-def _split(out: NDArray[np.uint8], ends: Longs) -> list[str]:
-    """Return a block's lines; decode them together, several times faster, if none contains a line end."""
-    lines = str(out[1 : ends[-1]].data, "utf-8", "replace").split("\n")
-    if len(lines) == len(ends):
-        return lines
-    starts = [1, *(ends[:-1] + 1).tolist()]
-    return [str(out[start:end].data, "utf-8", "replace") for start, end in zip(starts, ends.tolist(), strict=True)]

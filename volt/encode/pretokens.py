@@ -214,7 +214,11 @@ def _cut_units(vocabulary: Vocabulary, units: list[str], first: NDArray[np.uint8
     frame = pl.DataFrame(
         {"unit": own.put(units), "first": first.astype(bool)}, schema={"unit": pl.String, "first": pl.Boolean}
     ).with_columns(normal=vocabulary.normalizer.apply(vocabulary.special.hide(pl.col("unit"))))
-    frame = frame.select(words=_words(vocabulary, rule), irregular=_irregular(vocabulary.pretokenizer, rule))
+    strips = "".join(vocabulary.special.stripping)
+    irregular = _irregular(vocabulary.pretokenizer, rule)
+    if strips:  # these user tokens take white space of units next to theirs
+        irregular |= pl.col("normal").str.contains(f"[{strips}]")
+    frame = frame.select(words=_words(vocabulary, rule), irregular=irregular)
     if own.of_text:
         restored = own.restored(frame["words"].to_list(), is_bytes=vocabulary.pretokenizer.is_bytes)
         frame = frame.with_columns(pl.Series("words", restored, dtype=pl.List(pl.String)))

@@ -64,7 +64,9 @@ def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
     named_roles = {role: token for role, token in roles.items() if token in ids and huggingface.can_have_role(token)}
     unmade = [token for token in ids if token not in known and token not in flags and huggingface.can_be_special(token)]
     user = tuple(token for token in ids if token in flags)
-    special = SpecialTokens(**{role: named_roles.get(role) for role in ROLES}, user=user, control=tuple(unmade))
+    unk, bos, eos, pad = map(named_roles.get, ROLES)
+    special = SpecialTokens(unk, bos, eos, pad, user=user, control=tuple(unmade))
+    special = huggingface.with_flags(special, list(flags.values()), strips=True)
     named = set(special.all)
     tokens = tuple(token for token in ids if token not in named and token in known)
     if cut := cut_tokens([to_bytes(token) for token in tokens], NAMED["gpt2"]):

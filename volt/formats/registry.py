@@ -187,7 +187,9 @@ def write_vocabulary(
         what = f"{shown_path(place)}: {to} cannot store the user token {spaced[0]!r}, which contains white space"
         raise VocabularyError(f"{what}; write", hint={"to": "huggingface"})
     if chat_template is None:
-        return module.write(vocabulary, place)
+        strips = [*vocabulary.special.lstrip, *vocabulary.special.rstrip] if to != "huggingface" else []
+        alone = [f"{token} takes the white space next to it in VOLT, and not there." for token in strips[:1]]
+        return [*module.write(vocabulary, place), *alone]
     if (write := getattr(module, "write_with_template", None)) is None:
         raise ConfigError(f"{to} has no place for a chat template; leave it out, or write", hint={"to": "huggingface"})
     notes: list[str] = write(vocabulary, place, chat_template=chat_template)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -18,6 +18,7 @@ from volt import arguments
 from volt.errors import ConfigError, quoted
 from volt.text.atoms import SUFFIX
 from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS, to_bytes, to_characters
+from volt.text.white_space import WHITE_SPACE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 Role: TypeAlias = Literal["unk", "bos", "eos", "pad"]
 ROLES: tuple[Role, ...] = get_args(Role)
+FLAGS = {"skips": None, "lstrip": (), "rstrip": ()}  # name → default
 FIRST_HIDDEN, LAST_HIDDEN = 0x10C000, 0x10FFFD
 MOST_USER = LAST_HIDDEN - FIRST_HIDDEN  # user tokens: each has a private character; the last is the mark
 LONGEST = 1000  # characters of a special token: searching takes time quadratic in its length
@@ -40,9 +42,11 @@ class SpecialTokens:
     unk, bos, eos, pad: the tokens with a role, or None; one token may have several roles
     user: tokens found in text and never split, at most 16,381; they may have roles, and may contain white space
     control: further tokens with ids, never found in text, such as marks of the turns of a chat
+    skips: the tokens that decoding can skip; None for those with a role, control tokens, and user tokens like <|…|>
+    lstrip, rstrip: the tokens that take the white space before them, or after them, when they are found in text
 
-    Raises ConfigError if a token is empty, unprintable, repeated, over 1,000 characters, or like an ordinary token, or
-    if another than a user token contains white space.
+    Raises ConfigError if a token is empty, unprintable, repeated, over 1,000 characters, or like an ordinary token, if
+    another than a user token contains white space, or if skips, lstrip or rstrip names another than a special token.
 
     >>> SpecialTokens(user=["<url>"]).all[4:], SpecialTokens("<|end|>", "<|end|>", "<|end|>", None).all
     (('<url>',), ('<|end|>',))
@@ -54,11 +58,15 @@ class SpecialTokens:
     pad: str | None = "<pad>"
     user: tuple[str, ...] = ()
     control: tuple[str, ...] = ()
+    skips: tuple[str, ...] | None = None
+    lstrip: tuple[str, ...] = ()
+    rstrip: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("user", "control"):
-            inputs = arguments.texts(getattr(self, name), name, one=f"did you mean {name}=(token,)?")
-            object.__setattr__(self, name, tuple(inputs))  # converts a list; the dataclass is frozen
+        for name in ("user", "control", *FLAGS):
+            if getattr(self, name) is not FLAGS.get(name, ()):
+                inputs = arguments.texts(getattr(self, name), name, one=f"did you mean {name}=(token,)?")
+                object.__setattr__(self, name, tuple(inputs))  # converts a list; the dataclass is frozen
         for role in ROLES:
             if getattr(self, role) is not None:
                 arguments.text(getattr(self, role), role)
@@ -76,6 +84,9 @@ class SpecialTokens:
                 raise ConfigError(f"special token {quoted(token)} repeats, is a byte token, or ends in </w>; {_HELP}")
             if len(token) < 2 and token in self.roles.values():
                 raise ConfigError(f"special token {token!r} is one character, which may occur in text; {_HELP}")
+        for name, tokens in self.flags.items():
+            for unknown in sorted({*tokens}.difference(self.all)):
+                raise ConfigError(f"{name}: {quoted(unknown)} is not a special token; add it to user or control")
 
     @property
     def roles(self) -> dict[Role, str]:
@@ -97,11 +108,13 @@ class SpecialTokens:
 
     @property
     def skipped(self) -> tuple[str, ...]:
-        """The tokens that decoding can skip: with a role, control tokens, and user tokens that are spelled <|…|>.
+        """The tokens that decoding can skip: `skips`, or else those with a role, control tokens, and user tokens <|…|>.
 
         >>> SpecialTokens(user=("<url>", "<|im_start|>")).skipped[4:]
         ('<|im_start|>',)
         """
+        if self.skips is not None:
+            return self.skips
         marks = (token for token in self.user if (token[:2], token[-2:]) == ("<|", "|>"))
         return tuple(dict.fromkeys(chain(self.roles.values(), marks, self.control)))
 
@@ -115,37 +128,71 @@ class SpecialTokens:
         return tuple(token for token in self.user if token.split() != [token])
 
     @property
+    def flags(self) -> dict[str, tuple[str, ...]]:
+        """`skips`, `lstrip` and `rstrip` by name, without those that have their default."""
+        values = {name: getattr(self, name) for name in FLAGS}
+        return {name: tokens for name, tokens in values.items() if tokens != FLAGS[name]}
+
+    @property
     def has_four_roles(self) -> bool:
-        """Return whether unk, bos, eos and pad are four tokens, and all other special tokens are user tokens."""
-        return not self.control and len(self.roles) == 4 and len(self.all) == 4 + len(self.user)
+        """Return whether unk, bos, eos and pad are four tokens, all others are user tokens, and none has flags."""
+        others = self.control or self.flags
+        return not others and len(self.roles) == 4 and len(self.all) == 4 + len(self.user)
+
+    @property
+    def stripping(self) -> tuple[str, str]:
+        """The private characters of user tokens that take the white space before them, and after them."""
+        hidden = _hidden(self.user)
+        left, right = ("".join(hidden.get(token, "") for token in tokens) for tokens in (self.lstrip, self.rstrip))
+        return left, right
 
     def hide(self, text: pl.Expr) -> pl.Expr:
-        """Replace every user token by its private character, longer tokens first.
+        """Replace every user token, with the white space that it takes, by its private character, longer tokens first.
 
         text: String expression of Polars
         """
         if not self.user:
             return text
         hidden, longest_first = _hidden(self.user), sorted(self.user, key=len, reverse=True)
-        return text.str.replace_many(longest_first, [hidden[token] for token in longest_first], leftmost=True)
+        result = text.str.replace_many(longest_first, [hidden[token] for token in longest_first], leftmost=True)
+        left, right = self.stripping
+        result = result.str.replace_all(rf"\s+([{left}])", "$1") if left else result
+        return result.str.replace_all(rf"([{right}])\s+", "$1") if right else result
 
     def hide_text(self, text: str) -> str:
-        """Replace every user token of a string by its private character.
+        """Replace every user token of a string, with the white space that it takes, by its private character.
 
         text: any
         """
-        hidden = _hidden(self.user)
-        return self._finder(text).sub(lambda match: hidden[match[0]], text)
+        hidden, end, parts = _hidden(self.user), 0, list[str]()
+        for match, start, stop in self._places(text):
+            parts += text[end:start], hidden[match]
+            end = stop
+        return "".join([*parts, text[end:]])
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Return the start and end of each user token in a text.
+        """Return the start and end of each user token in a text, with the white space that it takes.
 
         text: any
 
-        >>> SpecialTokens(user=("<url>",)).spans("see <url>!")
-        [(4, 9)]
+        >>> SpecialTokens(user=("<url>", "<m>"), lstrip=("<m>",)).spans("see <url> <m>")
+        [(4, 9), (9, 13)]
         """
-        return [match.span() for match in self._finder(text).finditer(text)]
+        return [(start, stop) for _, start, stop in self._places(text)]
+
+    def _places(self, text: str) -> Iterator[tuple[str, int, int]]:
+        """Yield each user token in a text, with its start and end."""
+        matches = list(self._finder(text).finditer(text))
+        ends = [match.start() for match in matches[1:]]
+        end = 0
+        for match, limit in zip(matches, [*ends, len(text)], strict=False):
+            token, start, stop = match[0], *match.span()
+            if token in self.lstrip:
+                start = end + len(text[end:start].rstrip(WHITE_SPACE))
+            if token in self.rstrip:
+                stop = limit - len(text[stop:limit].lstrip(WHITE_SPACE))
+            yield token, start, stop
+            end = stop
 
     def _finder(self, text: str) -> re.Pattern[str]:
         """Return a regex of the user tokens in a text. With all tokens, it would have thousands of branches."""

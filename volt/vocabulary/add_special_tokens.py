@@ -90,7 +90,11 @@ def _special(old: SpecialTokens, users: Iterable[str], roles: Mapping[Role, str]
     user = tuple(dict.fromkeys([*old.user, *users]))
     left = dict.fromkeys([*old.control, *old.roles.values()])
     control = tuple(token for token in left if token not in user and token not in named.values())
-    return SpecialTokens(**named, user=user, control=control)
+    result = replace(old, **named, user=user, control=control, skips=None)
+    if old.skips is None:
+        return result
+    new = [token for token in result.skipped if token not in old.all or token in roles.values()]
+    return replace(result, skips=tuple(dict.fromkeys([*old.skips, *new])))
 
 
 def _numbered(old: Vocabulary, requested: Mapping[str, int | None], pieces: Iterable[str]) -> Iterator[str]:

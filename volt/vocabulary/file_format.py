@@ -31,7 +31,7 @@ from volt.errors import VocabularyError, quoted, shown, shown_path
 from volt.files.small_files import read_text
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
-from volt.text.special_tokens import ROLES, SpecialTokens
+from volt.text.special_tokens import FLAGS, ROLES, SpecialTokens
 from volt.vocabulary.validation import KINDS, UNUSED
 
 PLAIN, FORMAT = 1, 2  # the version of a plain vocabulary's file, and the newest version
@@ -173,7 +173,7 @@ def text_of(vocabulary: Any) -> str:
         "marker": vocabulary.marker,
         "normalizer": vocabulary.normalizer.name,
         "pretokenizer": vocabulary.pretokenizer.name,
-        "special": tokens if is_plain else tokens | {"control": list(special.control)},
+        "special": tokens if is_plain else tokens | {"control": list(special.control)} | special.flags,
         "byte_fallback": vocabulary.byte_fallback,
     }
     if is_plain:
@@ -254,14 +254,15 @@ def _numbered_tokens(file: VocabularyFile) -> dict[str, Any]:
 
 
 def _special(file: VocabularyFile, *, is_plain: bool) -> SpecialTokens:
-    result, lists = file.value("special", dict), _LISTS[: 1 if is_plain else 2]
+    result = file.value("special", dict)
+    lists = _LISTS[:1] if is_plain else [*_LISTS, *filter(result.__contains__, FLAGS)]
     named, listed = [result.get(role) for role in ROLES], [result.get(name) for name in lists]
     texts = all(isinstance(token, str) or (token is None and not is_plain) for token in named)
     texts = texts and all(isinstance(tokens, list) for tokens in listed)
     if set(result) != {*ROLES, *lists} or not texts or not all(isinstance(one, str) for one in chain(*listed)):
-        shape = "the list user" if is_plain else "the lists user and control"
+        shape = "the list user" if is_plain else "the lists user and control, and may contain skips, lstrip and rstrip"
         raise VocabularyError(f"{file.where('special')}: 'special' must contain unk, bos, eos, pad and {shape}; fix it")
-    special = SpecialTokens(**{**result, **{name: tuple(result[name]) for name in lists}})
+    special = SpecialTokens(**result)
     if is_plain and not special.has_four_roles:
         raise VocabularyError(f"{file.where('special')}: a special token is given twice; save it again")
     return special

@@ -252,6 +252,7 @@ class Vocabulary:
         if not self.is_plain:
             roles = tuple(self.special.roles.items()), self.special.user, self.special.control
             content += (*roles, self.merging, self.whole_words, self.order, *(True,) * self.fuse_unk)
+            content += tuple(self.special.flags.items())
         return blake2b(repr(content).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
     @property

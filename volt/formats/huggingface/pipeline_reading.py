@@ -21,7 +21,7 @@ from typing import Any
 
 from volt.display import counted
 from volt.errors import ConfigError, VocabularyError, quoted
-from volt.formats.huggingface.pipeline_writing import FINAL_SIGMA, Json, Scheme, replace_step
+from volt.formats.huggingface.pipeline_writing import FINAL_SIGMA, Json, Scheme, decoders, replace_step
 from volt.formats.huggingface.split_patterns import cut_name
 from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS
@@ -184,6 +184,7 @@ def losses(data: Json, vocabulary: Vocabulary, *, is_own: bool) -> Iterator[str]
     yield from _id_losses(data, model["vocab"], vocabulary)
     yield from _model_losses(model, vocabulary)
     yield from _surrounding_losses(data)
+    yield from _decoding_losses(data, vocabulary)
     if not is_own:
         yield from _cut_losses(data, vocabulary)
         yield from added_losses(data.get("added_tokens") or [], vocabulary, data)
@@ -249,8 +250,12 @@ def _surrounding_losses(data: Json) -> Iterator[str]:
 def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
     section = json.dumps(data.get("pre_tokenizer"))
     cut, steps = vocabulary.pretokenizer, section + json.dumps(data.get("normalizer"))
+    if vocabulary.byte_fallback:
+        yield "In a run of byte tokens that is not UTF-8, all decode to U+FFFD there, and only invalid ones here."
     if cut.keeps_spaces and not cut.is_bytes and json.dumps(PREFIX)[1:-1] not in steps:
         yield f"{PREFIX!r} in text is a space here, and a character of its own there."
+    if vocabulary.normalizer.lowercase and vocabulary.special.user and cut.isolates_users:
+        yield "Text that lowercasing turns into an added token that the pattern names is cut otherwise there."
     if '"Digits"' in section:
         yield "Numbers newer than Unicode 16 may be numbers there, and are not here."
     if vocabulary.normalizer.lowercase:
@@ -263,6 +268,15 @@ def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
     yield "Characters newer than the Unicode version of tokenizers stay as they are there, and are normalised here."
 
 
+def _decoding_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
+    sections = flat(data.get("decoder"), "decoders"), decoders(Scheme.of(vocabulary), vocabulary.byte_fallback)
+    theirs, ours = ([(step.get("type"), step.get("content")) for step in steps] for steps in sections)
+    if not theirs:
+        yield "The file names no decoder: decoded tokens have spaces between them there, and not here."
+    elif theirs != ours:
+        yield "The decoder of the file is not imported: decoded text may have other spaces there."
+
+
 def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> Iterator[str]:
     """Yield differences between how the library finds added tokens in text and how VOLT finds user tokens.
 
@@ -271,19 +285,26 @@ def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> It
     known = set(vocabulary.special.user)
     users = [row for row in rows if row["content"] in known]
     for flag, verbs in _FLAGS.items():
-        yield from _note([row["content"] for row in users if row.get(flag)], *verbs, f"there ({flag}), and not here.")
+        ours = getattr(vocabulary.special, flag, ())
+        others = [row["content"] for row in users if row.get(flag) and row["content"] not in ours]
+        yield from _note(others, *verbs, f"there ({flag}), and not here.")
     rewrites, section = vocabulary.normalizer.name != "none", json.dumps(data.get("normalizer"))
     late = [row["content"] for row in users if row.get("normalized")]
     marks, prepends = '"Replace"' in section, '"Prepend"' in section  # both add "▁"
+    strips = {*vocabulary.special.lstrip, *vocabulary.special.rstrip}
     moved = [
         name
         for name in late
-        if prepends or (marks and {" ", PREFIX} & {*name}) or (rewrites and not _is_inert(name, vocabulary))
+        if prepends
+        or (marks and ({" ", PREFIX} & {*name} or name in strips))
+        or (rewrites and not _is_inert(name, vocabulary))
     ]
     yield from _note(moved, "is", "are", "found in normalised text there, in raw text here.")
     raw = [row["content"] for row in users if not row.get("normalized")]
-    if pair := next((pair for pair in product(raw, late) if pair[1] not in moved and _overlap(*pair)), None):
-        yield f"The added token {pair[0]} is found before {pair[1]} there; here, the longer one is found first."
+    for first, second in product(raw, [name for name in late if name not in moved]):
+        if _overlap(first, second) or (first in strips and second != second.strip()):
+            yield f"The added token {first} is found before {second} there; here, the longer one is found first."
+            break
     results = {*vocabulary.made}
     both = [row["content"] for row in users if _is_made(row["content"], results, data, vocabulary)]
     yield from _note(both, "is", "are", "also made by merges from other text there, and not here.")

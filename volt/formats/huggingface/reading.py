@@ -56,12 +56,14 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     path = path / FILE if path.is_dir() else path
     data = tokens.load(path)
     end = ENDED if has_ends(data) else SUFFIX
-    data, is_signed = _found_by_us(without_ends(data))
+    whole = without_ends(data)
+    data, is_signed = _found_by_us(whole)
     with located(path):
         model = tokens.model_section(data)
         vocab, pairs = tokens.model_vocab(model), list(tokens.model_merges(model))
     named, lost = tokens.role_tokens(path, data), list[str]()
     try:
+        tokens.added_tokens(whole, vocab)
         added = tokens.added_tokens(data, vocab)
         own = own_scheme(data, model, added=tuple(added), end=end)
         if own and not own.users and added and own.pretokenizer.startswith("metaspace"):
@@ -78,6 +80,8 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
         is_own = is_own and late <= {scheme.normalizes_users}
         is_own = is_own and (not users or is_signed or scheme.normalizes_users)  # others write user tokens alike
         fields = tokens.read_tokens(scheme, model, tokens.all_ids(data, vocab), possible, named, users, is_own=is_own)
+        strips = scheme.marker == "none" or scheme.cut.isolates_users
+        fields["special"] = tokens.with_flags(fields["special"], tokens.flagged_rows(path, whole), strips=strips)
         result = Vocabulary(**fields, provenance={"format": "huggingface", "lost": lost})
     except VocabularyError as error:
         section, index = error.place or ("", -1)

@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import chain, filterfalse
 from operator import itemgetter
 from pathlib import Path
@@ -31,6 +32,7 @@ from volt.vocabulary.vocabulary import Merging
 
 FILE, CONFIG, MAP = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 ADDED, MODEL, TEMPLATE = "added_tokens.json", "config.json", "chat_template.jinja"
+_DECODER = "added_tokens_decoder"
 FOUND = "found_by_volt"  # false in rows of added tokens that only the library finds in text
 _BYTE_TOKENS = frozenset(BYTE_TOKENS)
 _REMEDIES = {
@@ -148,7 +150,7 @@ def falls_back(model: Json, vocab: Mapping[str, int]) -> bool:
 
 _ROBERTA: Json = {
     **{"bos_token": "<s>", "eos_token": "</s>", "sep_token": "</s>", "cls_token": "<s>", "unk_token": "<unk>"},
-    **{"pad_token": "<pad>", "mask_token": {"content": "<mask>", "lstrip": True}},
+    **{"pad_token": "<pad>", "mask_token": "<mask>"},
 }
 _CLASSES: dict[str, Json] = {  # by the name of the class without "Tokenizer", or by the type of the model
     **dict.fromkeys(("roberta", "bart", "longformer"), _ROBERTA),
@@ -171,6 +173,41 @@ def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[str]:
     return list(dict.fromkeys(row["content"] for row in sorted(rows, key=lambda row: int(row["id"]))))
 
 
+def with_flags(special: SpecialTokens, rows: Iterable[Json], *, strips: bool) -> SpecialTokens:
+    """Return special tokens that decoding skips if their rows say so, and that take the white space around them.
+
+    rows: added tokens with their flags;  strips: whether they may take white space
+    """
+    known = {*special.all}
+    rows = [row for row in rows if row["content"] in known]
+    skips = tuple(dict.fromkeys(row["content"] for row in rows if row.get("special")))
+    flags: Json = {"skips": skips} if {*skips} != {*special.skipped} else {}
+    for flag in ("lstrip", "rstrip") if strips else ():
+        flags[flag] = tuple(row["content"] for row in rows if row.get(flag) and not row["content"].isspace())
+    return replace(special, **flags)
+
+
+def flagged_rows(path: Path, data: Json) -> list[Json]:
+    """Return the added tokens with their flags; a folder's configurations make more of them special."""
+    named = _flags(_neighbours(path)).items()
+    special = [{"content": token, "special": True} for token, flags in named if flags.get("special")]
+    return (data.get("added_tokens") or []) + special
+
+
+def _neighbours(path: Path) -> list[Json]:
+    """Return the configurations in the folder of a tokenizer.json."""
+    places = [path.with_name(name) for name in (MAP, CONFIG) if path.name == FILE]
+    return [load(place) for place in places if place.exists()]
+
+
+def _flags(configs: Iterable[Json]) -> dict[str, Json]:
+    """Return token → flags, as configurations name them."""
+    result = dict[str, Json]()
+    for row in chain.from_iterable(map(_named, configs)):
+        result[row["content"]] = result.get(row["content"], {}) | row
+    return result
+
+
 def runs_of_spaces(data: Json, merges: Sequence[tuple[str, str]]) -> list[str]:
     """Return added tokens of "▁", found in raw text, that merges make from spaces: they are ordinary tokens in VOLT."""
     output = set(map("".join, merges))
@@ -187,10 +224,8 @@ def all_ids(data: Json, vocab: Mapping[str, int]) -> dict[str, int]:
 def role_tokens(path: Path, data: Json) -> dict[str, str]:
     """Return role → token, as named by the model, by other files in the folder, or by the post-processor."""
     result = {"unk": data["model"].get("unk_token")}
-    for name in (MAP, CONFIG):
-        neighbours = path.with_name(name)
-        if path.name == FILE and neighbours.exists():
-            result |= {role: value for role, value in role_names(load(neighbours)) if not result.get(role)}
+    for config in _neighbours(path):
+        result |= {role: value for role, value in role_names(config) if not result.get(role)}
     with suppress(LookupError, TypeError, AttributeError, VocabularyError):  # damaged sections name no token
         result |= {role: value for role, value in _surrounding(data) if not result.get(role)}
     return {role: token for role, token in result.items() if isinstance(token, str)}
@@ -216,25 +251,24 @@ def role_names(config: Json) -> Iterator[tuple[str, Any]]:
 
 def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[str, Json]]:
     """Return role → token, token → id, and token → flags from a folder without a tokenizer.json."""
-    configs = [load(folder / name) for name in (MAP, CONFIG) if (folder / name).exists()]
+    configs = _neighbours(folder / FILE)
     if any(config.get("add_prefix_space") for config in configs):
         raise VocabularyError(f"{folder / CONFIG}: add_prefix_space {ADDS_SPACE}")
     if _class_of(folder) == "blenderbot" and not any("add_prefix_space" in config for config in configs):
         raise VocabularyError(f"{folder}: Blenderbot's add_prefix_space {ADDS_SPACE}")
-    roles, added, flags = dict[str, str](), dict[str, int](), dict[str, Json]()
-    for config in [_CLASSES.get(_class_of(folder), {}), *configs[::-1]]:
+    roles, added = dict[str, str](), dict[str, int]()
+    configs = [_CLASSES.get(_class_of(folder), {}), *configs[::-1]]
+    for config in configs:
         roles |= {role: text for role, text in role_names(config) if isinstance(text, str)}
-        decoded = config.get("added_tokens_decoder")
+        decoded = config.get(_DECODER)
         for number, row in decoded.items() if isinstance(decoded, dict) else ():
             is_id = number.isdecimal() and len(number) <= MOST_DIGITS
             if is_id and isinstance(row, dict) and isinstance(row.get("content"), str):
                 added[row["content"]] = int(number)
-        for row in _named(config):
-            flags[row["content"]] = flags.get(row["content"], {}) | row
     if (folder / ADDED).exists():
         listed = load(folder / ADDED).items()
         added |= {token: number for token, number in listed if type(number) is int and number >= 0}
-    return roles, added, {token: {"content": token} for token in added} | flags
+    return roles, added, {token: {"content": token} for token in added} | _flags(configs)
 
 
 def _class_of(folder: Path) -> str:
@@ -247,13 +281,14 @@ def _class_of(folder: Path) -> str:
 
 
 def _named(config: Json) -> Iterator[Json]:
-    for key, value in config.items():
-        listed = {"additional_special_tokens", "extra_special_tokens", "added_tokens_decoder"}
+    for key in sorted(config, key=_DECODER.__ne__):  # a role makes a token special, whatever the decoder says
+        value = config[key]
+        listed = {"additional_special_tokens", "extra_special_tokens", _DECODER}
         several = value if key in listed else [value] if key.endswith("_token") else ()
         for row in several.values() if isinstance(several, dict) else several or ():
-            text = row.get("content") if isinstance(row, dict) else row
-            if isinstance(text, str) and text:
-                yield {"content": text} | (row if isinstance(row, dict) else {})
+            flags = row if isinstance(row, dict) else {"content": row}
+            if isinstance(flags.get("content"), str) and flags["content"]:
+                yield flags if key == _DECODER else flags | {"special": True}
 
 
 def can_be_special(token: str) -> bool:
@@ -348,4 +383,5 @@ def _special(
     known = {*unmade, *added}
     roles = {role: token for role, token in named.items() if token in known and can_have_role(token)}
     control = [token for token in free if token not in roles.values() and can_be_special(token) and not whole]
-    return SpecialTokens(**{role: roles.get(role) for role in ROLES}, user=tuple(added), control=tuple(control))
+    unk, bos, eos, pad = map(roles.get, ROLES)
+    return SpecialTokens(unk, bos, eos, pad, user=tuple(added), control=tuple(control))

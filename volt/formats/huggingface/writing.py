@@ -151,9 +151,10 @@ def _refuse(vocabulary: Vocabulary) -> None:
     if marker == "suffix" and cut.is_bytes and not {byte + SUFFIX for byte in ALPHABET} <= vocabulary.ids.keys():
         what = "the vocabulary lacks tokens for bytes that end words, and this format drops unknown bytes; learn with"
         raise VocabularyError(what, hint={"marker": "none"})
-    if (spaced := vocabulary.special.spaced) and Scheme.of(vocabulary).normalizes_users:
-        what = f"the user token {spaced[0]!r} contains white space, which tokenizers cannot find in normalised text"
-        raise VocabularyError(f"{what}; export without it")
+    special = vocabulary.special
+    for spaced in (*special.spaced, *special.lstrip, *special.rstrip) if Scheme.of(vocabulary).normalizes_users else ():
+        what = f"the user token {spaced!r} contains or takes white space"
+        raise VocabularyError(f"{what}, which tokenizers cannot find in normalised text; export without it")
     if marker == "prefix" and cut.keeps_spaces and not cut.is_bytes:
         what = f"this format has no marker {marker!r} for words of the pre-tokenizer {cut.name!r}; learn with"
         raise VocabularyError(what, hint={"marker": "none"})
@@ -275,7 +276,7 @@ def _added_tokens(scheme: Scheme, special: SpecialTokens, ids: Json, lone: tuple
     """Return a row for each special token and each lone mark. Only user tokens are found in normalised text."""
     ours, rows = {*special.user, *lone}, list[Json]()
     for token in sorted({*special.all, *lone}, key=ids.__getitem__):
-        flags = dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
+        flags = {"single_word": False, "lstrip": token in special.lstrip, "rstrip": token in special.rstrip}
         flags |= {"normalized": scheme.normalizes_users and token in ours}
         flags |= {"special": token not in lone and token in special.skipped}
         rows.append({"id": ids[token], "content": token, **flags} | ({} if token in ours else {FOUND: False}))

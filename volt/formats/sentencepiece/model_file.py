@@ -176,7 +176,8 @@ def vocabulary_of(model: Any) -> Vocabulary:
     spells_bytes, order = model.trainer_spec.byte_fallback, _order(rows, dropped)
     usual = (*special.all, *BYTE_TOKENS * spells_bytes, *(SUFFIX,) * has_lone_end, *tokens)
     unmade = [piece for piece, _, kind in rows if kind == NORMAL and piece in dropped - {SUFFIX}]
-    lost = [*notes, *differences]
+    shown = f"sentencepiece decodes {special.unk} to ' ⁇ ' and control tokens to nothing; VOLT shows both as they are."
+    lost = [*notes, *differences, shown]
     if left_out:
         lost.append(f"{writing.such(left_out, 'is')} a special token that VOLT cannot have: left out, its id not used.")
     if unmade:
