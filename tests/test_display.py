@@ -17,7 +17,7 @@ from scipy import sparse
 import volt
 from volt.batches import ByTokens, SampleFormat, Steps
 from volt.comparison import NamedText
-from volt.errors import VoltError
+from volt.errors import VoltError, VoltWarning
 from volt.stream import Batch, Checks, ErrorPolicy, Mixture, Schedule, Source
 
 # ruff: noqa: E501
@@ -75,7 +75,7 @@ def documented() -> dict[str, Callable[..., object]]:
     """Every public function and constructor, and the methods of the public classes."""
     found = dict[str, Callable[..., object]]()
     for name, value in PUBLIC.items():
-        if callable(value) and value is not VoltError:
+        if callable(value) and value not in (VoltError, VoltWarning):
             found[name] = value
         if inspect.isclass(value):
             own = {method: getattr(value, method) for method in vars(value) if not method.startswith("_")}

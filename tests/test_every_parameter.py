@@ -26,7 +26,7 @@ USUAL: dict[str, Any] = {
 }  # fmt: skip
 OWN = {"report", "map", "progress"}  # functions of the caller, whose errors are the caller's
 # volt alone makes them, or they hold results of hot loops, and check nothing
-UNCHECKED = ("Column", "Batch", "Parts", "Samples", "to_torch", "Error", "FORMATS", "LineFault", "Transform")
+UNCHECKED = ("Column", "Batch", "Parts", "Samples", "to_torch", "Error", "Warning", "FORMATS", "LineFault", "Transform")
 
 
 def _calls() -> dict[str, Callable[..., Any]]:

@@ -127,7 +127,7 @@ assert Encoder(vocabulary).encode_ids("low<u>low").tolist() == [5, 6, 7, 4, 5, 6
 
 def test_encoding_a_line_of_bytes_needs_no_data_frames() -> None:
     """Even with user tokens, as in most tokenizer.json, once the arrays of the pattern are on disk."""
-    exec(LINE, {})
+    loaded("-c", LINE)
     assert "polars" not in loaded("-c", LINE)
 
 

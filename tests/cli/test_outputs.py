@@ -28,7 +28,7 @@ FILES = {"FILE", "PLACE", "FOLDER", "CORPUS", "TEXT", "MODEL", "PATH", "CONFIG",
          "FILE|N", "STATE"}  # fmt: skip
 PLAIN = {None, "START:STOP:STEP", "RULE", "NAME", "N,N", "N", "TOKEN", "TOKEN[=ID]", "X", "P", "MARK", "FORMAT", "T",
          "RATE", "S", "SHARE", "TRANSFORM", "WHAT", "FORM", "KIND", "HOW", "BYTES", "OVER", "OF", "L1-L2", "SOURCE",
-         "KEY=VALUE", "ID|TOKEN", "PATTERN", "HOST:PORT", "E", "H"}  # fmt: skip
+         "KEY=VALUE", "ID|TOKEN", "PATTERN", "HOST:PORT", "E", "H", "UNIT"}  # fmt: skip
 VOCABULARY = Vocabulary(merges=(("t", "h"), ("th", "e</w>")), tokens=("t", "h", "e</w>", "th", "the</w>"))
 OUTPUTS = {"out", "markdown", "plots", "state", "summary", "html", "id_map"}
 INPUTS = {"corpus", "candidates", "model", "files", "text", "path", "merges", "sample", "heldout", "systems", "config",

@@ -38,9 +38,9 @@ def test_a_budget_is_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each use has its part of what Python and the libraries leave; limits of threads depend on how many there are."""
     of = {size: Budget.of(size) for size in ("512M", "1G", "16G")}
     assert [[getattr(budget, share) for share in SHARES] for budget in of.values()] == [
-        [201_326_592, 20_132_659, 67_108_864, 3_145_728, 6_144, 314_572, 3_355_443],
-        [738_197_504, 73_819_750, 246_065_834, 11_534_336, 22_528, 1_153_433, 12_303_291],
-        [16_844_324_864, 1_684_432_486, 5_614_774_954, 263_192_576, 65_536, 26_319_257, 280_738_747],
+        [268_435_456, 26_843_545, 89_478_485, 4_194_304, 8_192, 419_430, 4_473_924],
+        [805_306_368, 80_530_636, 268_435_456, 12_582_912, 24_576, 1_258_291, 13_421_772],
+        [16_911_433_728, 1_691_143_372, 5_637_144_576, 264_241_152, 65_536, 26_424_115, 281_857_228],
     ]
     assert [str(Budget(n)) for n in (1, 1023, 1024, 3 << 29, 1 << 50)] == [
         "1  B",
@@ -54,9 +54,9 @@ def test_a_budget_is_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(bounded_sums, "available_cores", lambda n=n_cores: n)
         limits += [CounterLimits.of(budget, approximate=n_cores > 1) for budget in of.values()]
     assert [tuple(one)[:3] for one in limits] == [
-        (104_857, 104_857, False), (384_477, 384_477, False), (1_048_576, 4_194_304, False),
-        (26_214, 104_857, True), (96_119, 384_477, True), (1_048_576, 4_194_304, True),
-        (4_096, 104_857, True), (4_096, 384_477, True), (8_773, 4_194_304, True),
+        (139_810, 139_810, False), (419_430, 419_430, False), (1_048_576, 4_194_304, False),
+        (34_952, 139_810, True), (104_857, 419_430, True), (1_048_576, 4_194_304, True),
+        (4_096, 139_810, True), (4_096, 419_430, True), (8_808, 4_194_304, True),
     ]  # fmt: skip
     assert Budget.of(512 << 20).n_bytes == 512 << 20
 

@@ -300,4 +300,4 @@ def test_a_small_file_costs_few_calls(tmp_path: Path) -> None:
         paths = sorted(map(str, folder.iterdir()))
         profile.runcall(deque, binarize_each(ENCODER, paths, folder / "out", frame=Frame()), 0)
         calls.append(sum(row.callcount for row in profile.getstats()))
-    assert (calls[1] - calls[0]) / 40 < 1_700
+    assert (calls[1] - calls[0]) / 40 < 1_900

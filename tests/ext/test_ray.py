@@ -283,7 +283,7 @@ def test_one_output_of_ranges_is_that_of_one_process(
         with pytest.raises(CorpusError, match=r"e\.txt:20001: invalid UTF-8"):
             encode_one(encoder, corpus, there, job=job, parts=parts)
     with pytest.raises(ConfigError, match="numbers of lines"):
-        encode_one(encoder, paths, there, job=EncodeJob(dropout=0.5, seed=1), parts=parts)
+        encode_one(encoder, paths, there, job=replace(job, dropout=0.5, seed=1), parts=parts)
     assert there.read_bytes() == here.read_bytes()
 
 

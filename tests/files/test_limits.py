@@ -41,7 +41,8 @@ def refused(read, path: Path, most: int) -> int:
     except VoltError as error:
         place, message = str(error).split(": the line has more than ")
         assert message.startswith(f"{most} bytes; cut it, or ")
-        assert "or raise max_line" in message
+        assert message.endswith("max_line")
+        assert "or raise " in message
         return int(place.rpartition(":")[2])
     return 0
 

@@ -175,9 +175,9 @@ def test_sizes_and_marks_of_paths(path: str, tmp_path: Path) -> None:
 def test_a_long_name_has_a_short_temporary_one() -> None:
     """Names up to 240 bytes are in the temporary name, longer ones by a digest; each fits a file system."""
     names = [
-        _name(Path("d", "ö" * 120), 17).name,
-        _name(Path("d", "x" * 241), 0).name,
-        _name(Path("d", "x" * 255), 0).name,
+        Path(_name(Path("d", "ö" * 120), 17)).name,
+        Path(_name(Path("d", "x" * 241), 0)).name,
+        Path(_name(Path("d", "x" * 255), 0)).name,
     ]
     assert names[:2] == [f".{'ö' * 120}.00000011.part", ".af201a5d8178d8b51488bc8258328e1d.00000000.part"]
     assert names[1] != names[2]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import pickle
 import random
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 import volt
 from volt.errors import ConfigError
 from volt.formats import huggingface
+from volt.formats.check import check_import, probe_lines
 from volt.formats.huggingface.pipeline_writing import replace_step
 from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS
 
@@ -287,3 +289,13 @@ def test_spans_of_lines_with_and_without_tokens(phi: tuple[volt.Vocabulary, obje
         ends = spans.ends[first:last].tolist()
         assert ends == sorted(ends)
         assert not ends or ends[-1] == len(line)
+
+
+def test_a_check_finds_white_space_that_a_token_does_not_take(tmp_path: Path) -> None:
+    """The lines that --check encodes without TEXT have the line ends of chats, so a lost flag is a difference."""
+    path = written(tmp_path, PHI_3)
+    vocabulary = huggingface.read(path)
+    without_flags = replace(vocabulary, special=replace(vocabulary.special, rstrip=()))
+    lines = probe_lines(vocabulary)
+    assert check_import(vocabulary, path, "huggingface", lines).is_complete
+    assert not check_import(without_flags, path, "huggingface", lines).is_complete

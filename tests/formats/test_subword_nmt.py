@@ -261,10 +261,13 @@ def test_what_the_format_cannot_hold_is_refused(tmp_path, change, named):
 
 def test_both_files_or_none(tmp_path):
     """If the vocabulary cannot be written the codes are not either."""
+    codes = tmp_path / "codes"
+    codes.write_text("old")
     (tmp_path / "codes.vocab").mkdir()
     with pytest.raises(OutputError):
-        module.write(BASE, tmp_path / "codes")
-    assert [path.name for path in tmp_path.iterdir()] == ["codes.vocab"]
+        module.write(BASE, codes)
+    assert codes.read_text() == "old"
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,8 @@ def load_peer(path: str | Path, format: str, *, special: SpecialTokens = USUAL) 
 def probe_lines(vocabulary: Vocabulary) -> list[str]:
     """Return lines of one token, of two tokens with or without a space between, and with unknown characters.
 
+    Around user tokens, there are line ends, too: those of chats.
+
     >>> probe_lines(Vocabulary(merges=(), tokens=("l", "o")))[:4]
     ['l', 'o', 'l o', 'lo']
     """
@@ -166,4 +168,6 @@ def probe_lines(vocabulary: Vocabulary) -> list[str]:
     pairs = [f"{left} {right}" for left, right in pairwise(texts)]
     glued = [left + right for left, right in pairwise(texts)]
     mixed = [f"{text}{other} {other}" for text, other in zip(texts, others * len(texts), strict=False)]
-    return [*texts, *pairs, *glued, *others, *mixed[: N_PROBED // 4], *(f"{a}{b}" for a, b in pairwise(others))]
+    chats = [f"{token}\n{text} {token}\n" for token, text in zip(vocabulary.special.user, texts, strict=False)]
+    joined = [left + right for left, right in pairwise(others)]
+    return [*texts, *pairs, *glued, *others, *mixed[: N_PROBED // 4], *chats, *joined]

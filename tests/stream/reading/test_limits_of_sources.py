@@ -109,7 +109,7 @@ def test_a_quarantine_file_is_checked_before_the_run(tmp_path: Path) -> None:
         ({"name": ["a"]}, "did you mean Source"),
         ({"transforms": (Length(), Repeat(101), Repeat(100))}, "into more than 10,000 lines; remove or lower"),
         ({"names": ("x", "y")}, "2 names and 1 paths; give one file"),
-        ({"names": "xy", "keys": "x"}, "2 names and 1 keys"),
+        ({"names": ("x", "y"), "keys": ("x",)}, "2 names and 1 keys"),
         ({"keys": ("x",)}, "0 names and 1 keys"), ({"weight": -1.0}, "source 'a': weight"), ({"checks": 1}, "give"),
         ({"weight": Schedule(((0, 0.0), (9, 0.0)))}, "every weight of its schedule is 0"),
         ({"max_line": -1}, "max_line"),

@@ -189,7 +189,7 @@ def test_an_error_shows_the_frames_of_the_user_alone(tmp_path: Path, function: s
         with pytest.raises(StreamError) as error:
             next(iter(stream))
         error_text = str(error.value)
-    assert "quarantine\nTraceback (most recent call last):\n" in error_text
+    assert "configuration\nTraceback (most recent call last):\n" in error_text
     assert f", line {NESTED[: NESTED.index('return words')].count(chr(10)) + 1}, in helper\n" in error_text
     assert f", in {function}\n" in error_text
     assert "user_code.py" not in error_text
