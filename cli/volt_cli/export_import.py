@@ -195,7 +195,7 @@ def export(
     closed: Annotated[
         bool,
         flag(
-            "Keep intermediate results of merges as tokens, as huggingface always does, and write a vocabulary with them.",
+            "Keep intermediate results of merges as tokens, as huggingface always does; write that vocabulary, too.",
             "--closed",
         ),
     ] = False,
