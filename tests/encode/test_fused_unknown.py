@@ -91,3 +91,16 @@ def test_tokenizers_fuses_alike(cut: str, tmp_path: Path) -> None:
     assert [row.tolist() for row in Encoder(again).encode_batch(lines)] == [
         one.ids for one in real.encode_batch(lines, add_special_tokens=False)
     ]
+
+
+@pytest.mark.parametrize(
+    "special", [SpecialTokens(bos="xy"), SpecialTokens(control=("xy",)), SpecialTokens(user=("xy",))]
+)
+def test_unknown_text_is_no_special_token_that_it_spells(special: SpecialTokens) -> None:
+    """A run of unknown characters has the id of <unk> in single calls as in batches, whatever it spells."""
+    vocabulary = replace(VOCABULARIES["metaspace"], special=special)
+    encoder = Encoder(vocabulary)
+    expected = encoder.encode_batch(["lo xy"], allowed_special=()).ids.tolist()
+    assert vocabulary.ids["xy"] not in expected
+    assert encoder.encode_ids("lo xy", allowed_special=()).tolist() == expected
+    assert encoder.encode_ids("lo xy", allowed_special=(), dropout=0.5, seed=1)[-1] == vocabulary.ids["<unk>"]

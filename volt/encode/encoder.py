@@ -116,7 +116,11 @@ class Encoder:
         encoder = self
         if allowed_special is not None or disallowed_special != ():
             encoder = self._finding(allowed_special, disallowed_special, *joined_lines([line]))
-        ids = encoder.ids(encoder._pieces([line], Dropout.of(dropout, seed))[0])
+        drops = Dropout.of(dropout, seed)
+        if self.vocabulary.fuse_unk:  # an unknown piece may be spelled like a special token
+            ids = encoder._ids_of_text(*joined_lines([line]), None, drops, 1).ids
+        else:
+            ids = encoder.ids(encoder._pieces([line], drops)[0])
         return ids if frame is None else frame.fit(ids, np.array([len(ids)]), truncate=None)[0]
 
     def count(self, line: str) -> int:
