@@ -238,11 +238,11 @@ def _beside(path: Path) -> Path:
 
 
 def _check(vocabulary: Vocabulary) -> None:
+    if vocabulary.pretokenizer.is_bytes:
+        raise VocabularyError("its merges are over bytes, and subword-nmt's over characters; export to huggingface")
     if vocabulary.marker != "suffix":
         what = f"marker {vocabulary.marker!r}: subword-nmt marks where words end; learn with"
         raise VocabularyError(what, hint={"marker": "suffix"})
-    if vocabulary.pretokenizer.is_bytes:
-        raise VocabularyError("its merges are over bytes, and subword-nmt's over characters; export to huggingface")
     if not vocabulary.tokens:
         raise VocabularyError("the vocabulary has no tokens, and subword-nmt ignores an empty one; add a token")
     for token in (*vocabulary.tokens, *vocabulary.atoms):

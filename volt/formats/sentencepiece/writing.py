@@ -92,7 +92,10 @@ def check_scheme(vocabulary: Vocabulary) -> None:
     scheme = vocabulary.pretokenizer.of_lines.name, vocabulary.marker
     if scheme not in _SCHEMES:
         what = f"sentencepiece cannot mark words by {scheme[1]!r} with {scheme[0]!r} pre-tokens"
-        raise VocabularyError(f"{what}; learn with the marker prefix, or metaspace and the marker none")
+        remedy = "learn with the pretokenizer whitespace and the marker prefix, or with metaspace and the marker none"
+        if vocabulary.pretokenizer.is_bytes:
+            remedy = "export to huggingface"
+        raise VocabularyError(f"{what}; {remedy}")
     if vocabulary.unmade:
         raise VocabularyError(
             f"{such(vocabulary.unmade, 'is')} not made by merges, and sentencepiece does not look words up; remove it"

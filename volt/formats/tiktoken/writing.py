@@ -76,7 +76,8 @@ def _notes(vocabulary: Vocabulary, path: Path, tokens: Sequence[str], keeps_ids:
         yield "The counts of the tokens are not in the file: the format has no place for them."
     if not keeps_ids:
         why = "tiktoken merges in the order of ids, but these ids do not follow the merges"
-        yield f"Ids differ from VOLT's: {why}, so tokens are numbered anew from 0; export it closed to keep the ids."
+        remedy = "export it closed, in the order of merges, to keep the ids"
+        yield f"Ids differ from VOLT's: {why}, so tokens are numbered anew from 0; {remedy}."
     if vocabulary.normalizer.name != "none":
         yield f"tiktoken does not normalise: apply {vocabulary.normalizer.name} to a text before you encode it."
     if drops_text(vocabulary.pretokenizer):
