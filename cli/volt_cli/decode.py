@@ -103,7 +103,10 @@ class _Check:
         self._known = {*vocabulary.pieces, *self.whole}
         self._unmarked = {*vocabulary.special.all, *self.whole}
         self._vocabulary = vocabulary
-        self._n_lines, self._n_strange, self._first = 0, 0, ""
+        self._n_lines = 0
+        self._n_strange = 0
+        self._n_foreign = 0  # strange lines with a word that is not a piece
+        self._first = ""
 
     def __call__(self, block: Block, rows: Sequence[list[str]]) -> None:
         """Raise CorpusError for a line of ids, and if no word of the first lines is a piece."""
@@ -118,6 +121,7 @@ class _Check:
                 message = f"{block.place(number)}: these are ids, not pieces of the vocabulary; decode them with"
                 raise CorpusError(message, hint={"form": "ids"})
             self._n_strange += 1
+            self._n_foreign += piece not in self._known
             self._first = self._first or f"{block.place(number)}: {piece[:SHOWN]!r}"
         words = {piece for row in rows for piece in row}
         if self._n_strange and self._n_lines == len(rows) and words.isdisjoint(self._known):
@@ -136,6 +140,10 @@ class _Check:
         return None
 
     def report(self) -> None:
+        """Note strange lines. Raises CorpusError if every line has a word that is not a piece."""
+        if self._n_foreign and self._n_foreign == self._n_lines:
+            fault = f"{self._first} is not a piece of the vocabulary, and all other lines have such words"
+            raise CorpusError(f"{fault}; give pieces, or the vocabulary that made them")
         if self._n_strange:
             lines = f"{self._n_strange:,} of {counted(self._n_lines, 'line')}"
             say(
