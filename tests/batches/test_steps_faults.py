@@ -116,12 +116,24 @@ def test_another_window_is_accepted_by_name(tmp_path: Path) -> None:
     steps = steps_of(tmp_path, 200, window=50)
     found = [number for step in given(steps, 7) for number in step]
     other = steps_of(tmp_path, 200, window=64)
-    with pytest.raises(StreamError, match=r"start anew, or pass accept=\['window'\]"):
+    with pytest.raises(StreamError, match=r"start anew; in Python, Steps\.restore\(state, accept=\['window'\]\)"):
         other.restore(steps.state())
     other.restore(steps.state(), accept=["window"])
     assert sorted([*found, *(number for step in given(other) for number in step)]) == list(range(200))
     with pytest.raises(ConfigError, match="accept"):
         other.restore(steps.state(), accept=["tokens"])
+
+
+def test_a_refused_state_names_only_remedies_of_steps(tmp_path: Path) -> None:
+    """Streams of lines accept other weights by name; steps do not, so their error does not say so."""
+    path = written(tmp_path, 50)
+    steps, other = (
+        Steps(Stream([Source("pairs", (path,), weight=weight)], seed=1), PAIRS, TOKEN_RULE) for weight in (1, 2)
+    )
+    given(steps, 2)
+    with pytest.raises(StreamError, match=r"weight: 1\.0 in the state, 2\.0 here.*start anew$") as error:
+        other.restore(steps.state())
+    assert not error.value.hint
 
 
 @pytest.mark.parametrize("packed", [False, True])

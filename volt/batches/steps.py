@@ -200,7 +200,7 @@ class Steps:
         if lines := differences(stored, self._configuration):
             message = f"the state belongs to other steps: {'; '.join(lines)}; restore it there, or start anew"
             if len(lines) == 1 and lines[0].startswith("window:"):
-                raise StreamError(f"{message}, or pass", hint={"accept": ["window"]})
+                message += "; in Python, Steps.restore(state, accept=['window']) continues with the new size"
             raise StreamError(message)
         with self._lock:
             self._has_stopped()
@@ -209,8 +209,10 @@ class Steps:
             before = self.state()
             try:
                 self._stand_at(values)
-            except BaseException:
+            except BaseException as error:
                 self._stand_at(StepsState.from_json(before))
+                if isinstance(error, StreamError) and error.hint:  # differences that only a stream of lines accepts
+                    raise StreamError(error.message.removesuffix(", or pass")) from None
                 raise
 
     def close(self) -> None:
