@@ -218,6 +218,20 @@ def test_what_is_not_followed_is_announced(case: str, tmp_path: Path) -> None:
     assert huggingface.read(written(tmp_path, [])).provenance["lost"] == []
 
 
+@pytest.mark.parametrize("token", ["<é>", "¡¿", "Ġx", "<x>", "<中>", "<à la>"])
+def test_tokens_in_letters_of_bytes_are_announced(token: str, tmp_path: Path) -> None:
+    """The library decodes such a token as bytes; the import and the export say so, and only where the texts differ."""
+    path = written(tmp_path, [{"content": token}])
+    vocabulary, real = huggingface.read(path), tokenizers.Tokenizer.from_file(str(path))
+    ids = [vocabulary.ids[one] for one in ("a", token, "b")]
+    assert volt.Encoder(vocabulary).decode_ids(ids) == f"a{token}b"
+    differs = real.decode(ids) != f"a{token}b"
+    exported = volt.write_vocabulary(vocabulary, tmp_path / "a.json", to="huggingface")
+    for notes in (vocabulary.notes, exported, huggingface.read(tmp_path / "a.json").notes):
+        assert any(note.startswith(f"tokenizers decodes {token} as the bytes") for note in notes) == differs
+    assert differs == (token in ("<é>", "¡¿", "Ġx"))
+
+
 def test_formats_that_cannot_store_white_space_around_tokens_announce_it(tmp_path: Path) -> None:
     """tiktoken finds tokens without the white space around them; tokenizers cannot find it in normalised text."""
     vocabulary = huggingface.read(written(tmp_path, [{"content": "<m>", "lstrip": True}]))

@@ -269,12 +269,21 @@ def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def _decoding_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
+    yield from letter_notes(vocabulary)
     sections = flat(data.get("decoder"), "decoders"), decoders(Scheme.of(vocabulary), vocabulary.byte_fallback)
     theirs, ours = ([(step.get("type"), step.get("content")) for step in steps] for steps in sections)
     if not theirs:
         yield "The file names no decoder: decoded tokens have spaces between them there, and not here."
     elif theirs != ours:
         yield "The decoder of the file is not imported: decoded text may have other spaces there."
+
+
+def letter_notes(vocabulary: Vocabulary) -> Iterator[str]:
+    """Yield a note on special tokens that ByteLevel's decoder takes for letters of bytes."""
+    letters = set(ALPHABET)
+    tokens = [token for token in vocabulary.special.all if not token.isascii() and letters.issuperset(token)]
+    if tokens and vocabulary.pretokenizer.is_bytes:
+        yield f"tokenizers decodes {_names(tokens)} as the bytes that ByteLevel's letters spell, and VOLT as text."
 
 
 def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> Iterator[str]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from volt.errors import ConfigError, VocabularyError, quoted, shown_path
 from volt.files.atomic import new_folder, write_together
 from volt.formats.huggingface.chat_template import template_text
-from volt.formats.huggingface.pipeline_reading import remade
+from volt.formats.huggingface.pipeline_reading import letter_notes, remade
 from volt.formats.huggingface.pipeline_writing import (
     LONE_END,
     LONE_SPACE,
@@ -183,6 +183,7 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
     if only := [token for token in special.all if token not in special.user]:
         names = ", ".join(only[:3])
         yield f"transformers finds special tokens, such as {names}, in text; VOLT finds only user tokens."
+    yield from letter_notes(vocabulary)
     if special.unk is None and not (vocabulary.byte_fallback or scheme.cut.is_bytes):
         yield "Unknown characters leave nothing, but pieces on both sides of one may join there, and not in VOLT."
     if special.user:
