@@ -205,7 +205,7 @@ NOTED = {  # a difference: added tokens, sections of the file, and its note
     "white space taken first": (
         [{"content": "<m>", "lstrip": True}, {"content": "\t\t", "normalized": True}],
         {},
-        "<m> is found before \t\t there",
+        r"<m> is found before '\t\t' there",
     ),
 }
 
@@ -218,15 +218,56 @@ def test_what_is_not_followed_is_announced(case: str, tmp_path: Path) -> None:
     assert huggingface.read(written(tmp_path, [])).provenance["lost"] == []
 
 
+@pytest.mark.parametrize("token", ["<é>", "¡¿", "Ġx", "<x>", "<中>", "<à la>"])
+def test_tokens_in_letters_of_bytes_are_announced(token: str, tmp_path: Path) -> None:
+    """The library decodes such a token as bytes; the import and the export say so, and only where the texts differ."""
+    path = written(tmp_path, [{"content": token}])
+    vocabulary, real = huggingface.read(path), tokenizers.Tokenizer.from_file(str(path))
+    ids = [vocabulary.ids[one] for one in ("a", token, "b")]
+    assert volt.Encoder(vocabulary).decode_ids(ids) == f"a{token}b"
+    differs = real.decode(ids) != f"a{token}b"
+    exported = volt.write_vocabulary(vocabulary, tmp_path / "a.json", to="huggingface")
+    for notes in (vocabulary.notes, exported, huggingface.read(tmp_path / "a.json").notes):
+        assert any(note.startswith(f"tokenizers decodes {token} as the bytes") for note in notes) == differs
+    assert differs == (token in ("<é>", "¡¿", "Ġx"))
+
+
 def test_formats_that_cannot_store_white_space_around_tokens_announce_it(tmp_path: Path) -> None:
     """tiktoken finds tokens without the white space around them; tokenizers cannot find it in normalised text."""
     vocabulary = huggingface.read(written(tmp_path, [{"content": "<m>", "lstrip": True}]))
     notes = volt.write_vocabulary(vocabulary.closed(order="merges"), tmp_path / "a.tiktoken", to="tiktoken")
-    assert "<m> takes the white space next to it in VOLT, and not there." in notes
+    assert "In VOLT, and not there, white space next to a token belongs to it: <m>." in notes
     special = volt.SpecialTokens(user=("<m>",), rstrip=("<m>",))
     words = volt.Vocabulary((), ("a", "a</w>"), special=special)
     with pytest.raises(volt.errors.VocabularyError, match="'<m>' contains or takes white space"):
         volt.write_vocabulary(words, tmp_path / "a.json", to="huggingface")
+
+
+def test_exports_name_tokens_whose_decoding_or_white_space_is_lost(tmp_path: Path) -> None:
+    """Roles that VOLT shows and transformers skips, and white space that takes more of it; names are on one line."""
+    blanks = ("\t", "<q>", "\n")
+    special = volt.SpecialTokens(user=blanks, skips=("<q>",), lstrip=("\t", "<q>"), rstrip=("\n", "\t"))
+    vocabulary = replace(huggingface.read(written(tmp_path, [])), special=special, order=(), provenance={})
+    notes = volt.write_vocabulary(vocabulary, tmp_path / "folder", to="huggingface")
+    again = volt.read_vocabulary(tmp_path / "folder")
+    assert (again.special.flags.get("lstrip"), again.special.flags.get("rstrip")) == (("<q>",), None)
+    assert r"Tokens of white space do not take more of it if the file is read back: '\t', '\n'." in notes
+    shown = [note for note in notes if "tokens with roles" in note]
+    assert shown[0].endswith("not: <unk>, <s>, </s>, <pad>.")
+    assert {*special.roles.values()} <= {*again.special.skipped}
+    plain = replace(vocabulary, special=volt.SpecialTokens(user=("<q>",), lstrip=("<q>",)))
+    others = volt.write_vocabulary(plain, tmp_path / "plain", to="huggingface")
+    assert not any("roles" in note or "of white space" in note for note in others)
+
+
+def test_notes_on_white_space_are_one_line(tmp_path: Path) -> None:
+    """A note on a token that is a line end quotes it; the other formats name every token that takes white space."""
+    vocabulary = huggingface.read(written(tmp_path, [{"content": "\n", "single_word": True}, {"content": "<m>"}]))
+    assert any(note.startswith(r"The added token '\n' is found as a whole word") for note in vocabulary.notes)
+    special = volt.SpecialTokens(user=("<m>", "<n>"), lstrip=("<m>",), rstrip=("<n>", "<m>"))
+    bare = replace(vocabulary, special=special, order=(), provenance={})
+    notes = volt.write_vocabulary(bare.closed(order="merges"), tmp_path / "a.tiktoken", to="tiktoken")
+    assert notes[-1].endswith("belongs to it: <m>, <n>.")
 
 
 def test_flags_are_announced_where_ends_of_words_are_marked(tmp_path: Path) -> None:

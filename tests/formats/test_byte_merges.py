@@ -167,6 +167,26 @@ def test_special_tokens_are_those_that_the_folder_declares(declared: dict[str, d
     assert ours.decode_batch(rows, skip_special=True) == theirs.batch_decode(rows, skip_special_tokens=True)
 
 
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_listed_flags_override_those_of_roles(is_listed: bool, tmp_path: Path) -> None:
+    """As in transformers: `added_tokens_decoder` says which white space a token takes, whatever a role says."""
+    gpt2 = pytest.importorskip("transformers").GPT2Tokenizer
+    vocab = {token: number for number, token in enumerate([*ALPHABET, "Ġt", "<end>"])}
+    (tmp_path / "vocab.json").write_text(json.dumps(vocab))
+    (tmp_path / "merges.txt").write_text(HEAD + "Ġ t\n", encoding="utf-8")
+    token = {"content": "<end>", "lstrip": False, "rstrip": False, "normalized": False, "single_word": False}
+    listed = token | {"special": True, "rstrip": is_listed}
+    names = {f"{role}_token": token | {"rstrip": not is_listed} for role in ("bos", "eos", "unk")}
+    config = {"tokenizer_class": "GPT2Tokenizer", "added_tokens_decoder": {"257": listed}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    (tmp_path / "special_tokens_map.json").write_text(json.dumps(names))
+    ours, theirs = Encoder(read_vocabulary(tmp_path)), gpt2.from_pretrained(str(tmp_path))
+    ids = theirs.encode("t <end> t")
+    assert (ids == [*map(vocab.get, ["t", "Ġ", "<end>", "t"])]) == is_listed
+    assert ours.encode_ids("t <end> t").tolist() == ids
+    assert ours.decode_ids(ids, skip_special=True) == theirs.decode(ids, skip_special_tokens=True)
+
+
 def test_what_a_folder_leaves_open_is_announced(tmp_path: Path) -> None:
     """Special tokens that no file names, or names without an id; a space before each text is refused."""
     vocab = {token: number for number, token in enumerate([*ALPHABET, "Ġt", "<s>"])}

@@ -1,5 +1,8 @@
 """Vocabulary → tokenizer of transformers, in memory; equal to the tokenizer that loads an exported folder.
 
+One thing differs: with `skip_special_tokens`, a loaded folder leaves out all tokens with roles, and this tokenizer only
+those in `SpecialTokens.skipped`, as VOLT does.
+
 >>> from volt import Vocabulary
 >>> vocabulary = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo"), marker="none", pretokenizer="bytes")
 >>> loaded = tokenizer(vocabulary, chat_template="{{ messages[0].content }}{{ eos_token }}")

@@ -15,7 +15,7 @@ from pathlib import Path
 from volt.errors import VocabularyError
 from volt.files.small_files import read_text
 from volt.formats.huggingface import tokens as huggingface
-from volt.formats.huggingface.pipeline_reading import added_losses
+from volt.formats.huggingface.pipeline_reading import added_losses, letter_notes
 from volt.formats.huggingface.pipeline_writing import Json
 from volt.text.atoms import SUFFIX
 from volt.text.byte_alphabet import ALPHABET, to_bytes, whole_characters
@@ -111,6 +111,7 @@ def _losses(
     retained = {*tokens, *special.all}
     if dropped := next((token for token in ids if token not in retained), None):
         yield f"Tokens that no merge makes are dropped, such as {dropped!r}; their ids are not used."
+    yield from letter_notes(output)
     yield from added_losses(list(flags.values()), output, {})
     if END in output.special.control:
         yield FINDS_END

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from volt.display import counted
 from volt.errors import ConfigError, VocabularyError, missing
 from volt.text.atoms import Marker
 from volt.text.special_tokens import SpecialTokens
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 USUAL = SpecialTokens()
 HEAD_SIZE = 4096  # bytes that `recognises` gets
+_N_NAMED = 5  # tokens in one note
 MOST_DIGITS = 1000  # of an id, a rank or a count
 
 
@@ -71,6 +73,17 @@ def located(path: object) -> Iterator[None]:
         yield
     except (ConfigError, VocabularyError) as error:
         raise error.reworded(f"{path}: {error.message}", VocabularyError) from None
+
+
+def named(tokens: Sequence[str]) -> str:
+    r"""Return the first few tokens for a note; those with white space are quoted.
+
+    >>> print(named(["<url>", "\n", *"abcde"]))
+    <url>, '\n', a, b, c and 2 others
+    """
+    shown = [token if token.split() == [token] else repr(token) for token in tokens[:_N_NAMED]]
+    others = len(tokens) - len(shown)
+    return ", ".join(shown) + (f" and {counted(others, 'other')}" if others else "")
 
 
 def refuse_scaffolding(vocabulary: Vocabulary, library: str) -> None:

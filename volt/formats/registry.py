@@ -24,7 +24,7 @@ from volt.errors import (
 )
 from volt.files.remote_files import local_copy
 from volt.files.small_files import is_pipe, read_bytes, read_head
-from volt.formats.protocol import HEAD_SIZE, MergeList
+from volt.formats.protocol import HEAD_SIZE, MergeList, named
 from volt.urls import url_of
 
 if TYPE_CHECKING:
@@ -187,13 +187,15 @@ def write_vocabulary(
         what = f"{shown_path(place)}: {to} cannot store the user token {spaced[0]!r}, which contains white space"
         raise VocabularyError(f"{what}; write", hint={"to": "huggingface"})
     if chat_template is None:
-        strips = [*vocabulary.special.lstrip, *vocabulary.special.rstrip] if to != "huggingface" else []
-        alone = [f"{token} takes the white space next to it in VOLT, and not there." for token in strips[:1]]
-        return [*module.write(vocabulary, place), *alone]
+        notes = module.write(vocabulary, place)
+        strips = list(dict.fromkeys([*vocabulary.special.lstrip, *vocabulary.special.rstrip]))
+        if strips and to != "huggingface":
+            notes.append(f"In VOLT, and not there, white space next to a token belongs to it: {named(strips)}.")
+        return notes
     if (write := getattr(module, "write_with_template", None)) is None:
         raise ConfigError(f"{to} has no place for a chat template; leave it out, or write", hint={"to": "huggingface"})
-    notes: list[str] = write(vocabulary, place, chat_template=chat_template)
-    return notes
+    result: list[str] = write(vocabulary, place, chat_template=chat_template)
+    return result
 
 
 def read_vocabulary(

@@ -23,6 +23,7 @@ from volt.display import counted
 from volt.errors import ConfigError, VocabularyError, quoted
 from volt.formats.huggingface.pipeline_writing import FINAL_SIGMA, Json, Scheme, decoders, replace_step
 from volt.formats.huggingface.split_patterns import cut_name
+from volt.formats.protocol import named
 from volt.text.atoms import PREFIX, SUFFIX, Marker
 from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS
 from volt.text.normalizer import Normalizer
@@ -175,7 +176,6 @@ _FLAGS = {  # flag → its effect on one token, and on several
     "rstrip": ("takes the white space after it", "take the white space after them"),
     "single_word": ("is found as a whole word only", "are found as whole words only"),
 }
-_N_NAMED = 5  # tokens in one note
 
 
 def losses(data: Json, vocabulary: Vocabulary, *, is_own: bool) -> Iterator[str]:
@@ -206,7 +206,8 @@ def _id_losses(data: Json, vocab: Json, vocabulary: Vocabulary) -> Iterator[str]
         ids.setdefault(token, vocab.get(token, len(vocab) + n_new))  # as the library numbers added tokens
         n_new += token not in vocab
         if ids[token] != row["id"]:
-            yield f"The added token {token}, which model.vocab lacks, has the id {ids[token]} there, {row['id']} here."
+            numbers = f"has the id {ids[token]} there, {row['id']} here"
+            yield f"The added token {named([token])}, which model.vocab lacks, {numbers}."
             return
 
 
@@ -269,12 +270,21 @@ def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def _decoding_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
+    yield from letter_notes(vocabulary)
     sections = flat(data.get("decoder"), "decoders"), decoders(Scheme.of(vocabulary), vocabulary.byte_fallback)
     theirs, ours = ([(step.get("type"), step.get("content")) for step in steps] for steps in sections)
     if not theirs:
         yield "The file names no decoder: decoded tokens have spaces between them there, and not here."
     elif theirs != ours:
         yield "The decoder of the file is not imported: decoded text may have other spaces there."
+
+
+def letter_notes(vocabulary: Vocabulary) -> Iterator[str]:
+    """Yield a note on special tokens that ByteLevel's decoder takes for letters of bytes."""
+    letters = set(ALPHABET)
+    tokens = [token for token in vocabulary.special.all if not token.isascii() and letters.issuperset(token)]
+    if tokens and vocabulary.pretokenizer.is_bytes:
+        yield f"tokenizers decodes {named(tokens)} as the bytes that ByteLevel's letters spell, and VOLT as text."
 
 
 def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> Iterator[str]:
@@ -303,14 +313,15 @@ def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> It
     raw = [row["content"] for row in users if not row.get("normalized")]
     for first, second in product(raw, [name for name in late if name not in moved]):
         if _overlap(first, second) or (first in strips and second != second.strip()):
-            yield f"The added token {first} is found before {second} there; here, the longer one is found first."
+            what = f"The added token {named([first])} is found before {named([second])} there"
+            yield f"{what}; here, the longer one is found first."
             break
     results = {*vocabulary.made}
     both = [row["content"] for row in users if _is_made(row["content"], results, data, vocabulary)]
     yield from _note(both, "is", "are", "also made by merges from other text there, and not here.")
     if not users:
         return
-    names = _names(vocabulary.special.user)
+    names = named(vocabulary.special.user)
     if vocabulary.marker == "suffix" and SUFFIX in vocabulary.ids:
         yield f"User tokens ({names}) cut words there: text before them ends in '</w>', but no lone '</w>' follows."
     if vocabulary.pretokenizer.name == "unicode":
@@ -326,7 +337,7 @@ def _is_inert(token: str, vocabulary: Vocabulary) -> bool:
 
 def _note(tokens: Sequence[str], one: str, several: str, rest: str) -> Iterator[str]:
     if tokens:
-        yield f"The added token{'s' * (len(tokens) > 1)} {_names(tokens)} {several if len(tokens) > 1 else one} {rest}"
+        yield f"The added token{'s' * (len(tokens) > 1)} {named(tokens)} {several if len(tokens) > 1 else one} {rest}"
 
 
 def _is_made(token: str, results: set[str], data: Json, vocabulary: Vocabulary) -> bool:
@@ -337,11 +348,6 @@ def _is_made(token: str, results: set[str], data: Json, vocabulary: Vocabulary) 
     if token not in model.get("vocab", ()) or (is_plain and not is_bytes):
         return False
     return len(token) == 1 or token in results
-
-
-def _names(tokens: Sequence[str]) -> str:
-    shown, others = tokens[:_N_NAMED], tokens[_N_NAMED:]
-    return ", ".join(shown) + (f" and {counted(len(others), 'other')}" if others else "")
 
 
 def _overlap(one: str, other: str) -> bool:

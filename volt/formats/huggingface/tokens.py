@@ -201,10 +201,11 @@ def _neighbours(path: Path) -> list[Json]:
 
 
 def _flags(configs: Iterable[Json]) -> dict[str, Json]:
-    """Return token → flags, as configurations name them."""
+    """Return token → flags, as configurations name them; a role makes a token special, whatever others say."""
     result = dict[str, Json]()
-    for row in chain.from_iterable(map(_named, configs)):
-        result[row["content"]] = result.get(row["content"], {}) | row
+    for row in _named(configs):
+        known = result.get(row["content"], {})
+        result[row["content"]] = known | row | {"special": known.get("special") or row.get("special")}
     return result
 
 
@@ -280,9 +281,9 @@ def _class_of(folder: Path) -> str:
     return name.removesuffix("Fast").removesuffix("Tokenizer").lower()
 
 
-def _named(config: Json) -> Iterator[Json]:
-    for key in sorted(config, key=_DECODER.__ne__):  # a role makes a token special, whatever the decoder says
-        value = config[key]
+def _named(configs: Iterable[Json]) -> Iterator[Json]:
+    pairs = chain.from_iterable(config.items() for config in configs)
+    for key, value in sorted(pairs, key=lambda pair: pair[0] == _DECODER):  # its flags override others
         listed = {"additional_special_tokens", "extra_special_tokens", _DECODER}
         several = value if key in listed else [value] if key.endswith("_token") else ()
         for row in several.values() if isinstance(several, dict) else several or ():

@@ -21,7 +21,7 @@ from pathlib import Path
 from volt.errors import ConfigError, VocabularyError, quoted, shown_path
 from volt.files.atomic import new_folder, write_together
 from volt.formats.huggingface.chat_template import template_text
-from volt.formats.huggingface.pipeline_reading import remade
+from volt.formats.huggingface.pipeline_reading import letter_notes, remade
 from volt.formats.huggingface.pipeline_writing import (
     LONE_END,
     LONE_SPACE,
@@ -35,7 +35,7 @@ from volt.formats.huggingface.pipeline_writing import (
 )
 from volt.formats.huggingface.split_patterns import spelled
 from volt.formats.huggingface.tokens import CONFIG, FILE, FOUND, MAP, TEMPLATE
-from volt.formats.protocol import located
+from volt.formats.protocol import located, named
 from volt.text.atoms import PREFIX, SUFFIX
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.special_tokens import SpecialTokens
@@ -120,9 +120,9 @@ def contents(vocabulary: Vocabulary) -> tuple[Vocabulary, Json, Json]:
 
 
 def _names(special: SpecialTokens) -> Json:
-    named: Json = {f"{role}_token": token for role, token in special.roles.items()}
-    others = [token for token in special.all if token in special.skipped and token not in named.values()]
-    return named | ({"additional_special_tokens": others} if others else {})
+    roles: Json = {f"{role}_token": token for role, token in special.roles.items()}
+    others = [token for token in special.all if token in special.skipped and token not in roles.values()]
+    return roles | ({"additional_special_tokens": others} if others else {})
 
 
 def files_written(path: Path) -> tuple[Path, ...]:
@@ -183,10 +183,15 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
     if only := [token for token in special.all if token not in special.user]:
         names = ", ".join(only[:3])
         yield f"transformers finds special tokens, such as {names}, in text; VOLT finds only user tokens."
+    yield from letter_notes(vocabulary)
+    if shown := [token for token in dict.fromkeys(special.roles.values()) if token not in special.skipped]:
+        yield f"transformers leaves out tokens with roles where VOLT's decoder does not: {named(shown)}."
+    if blank := [token for token in special.spaced if token.isspace() and token in special.lstrip + special.rstrip]:
+        yield f"Tokens of white space do not take more of it if the file is read back: {named(blank)}."
     if special.unk is None and not (vocabulary.byte_fallback or scheme.cut.is_bytes):
         yield "Unknown characters leave nothing, but pieces on both sides of one may join there, and not in VOLT."
     if special.user:
-        yield from _user_notes(scheme, special.user[0])
+        yield from _user_notes(scheme, named(special.user[:1]))
         if scheme.normalizes_users and scheme.normalizer != "none":
             yield "Text that normalisation turns into a user token becomes that token there, but stays text in VOLT."
     if scheme.normalizes_users:
