@@ -203,3 +203,22 @@ def test_bytes_stand_anywhere(tmp_path):
 
     vocabulary = assert_equal(changed(add), ["aé b東", "\0 ab"])
     assert vocabulary.ids["<0x00>"] == len(vocabulary.pieces) - 1
+
+
+def test_a_user_symbol_with_a_space_is_announced(tmp_path: Path) -> None:
+    """sentencepiece does not find it in text, and VOLT does, so the import says so."""
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("a b low lower newest widest\n" * 50)
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(corpus),
+        model_prefix=str(tmp_path / "spaced"),
+        model_type="bpe",
+        vocab_size=40,
+        user_defined_symbols=["a b"],
+        normalization_rule_name="identity",
+        minloglevel=2,
+    )
+    vocabulary = module.read(tmp_path / "spaced.model")
+    theirs = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "spaced.model"))
+    assert Encoder(vocabulary).encode_ids("xa b").tolist() != theirs.encode("xa b")
+    assert any(note.startswith("'a b' is found in text here, but not in sentencepiece") for note in vocabulary.notes)

@@ -180,6 +180,10 @@ def vocabulary_of(model: Any) -> Vocabulary:
     lost = [*notes, *differences, shown]
     if left_out:
         lost.append(f"{writing.such(left_out, 'is')} a special token that VOLT cannot have: left out, its id not used.")
+    if spaced := special.spaced:
+        lost.append(
+            f"{writing.such(spaced, 'is')} found in text here, but not in sentencepiece, as it contains a space."
+        )
     if unmade:
         lost.append(f"{writing.such(unmade, 'has')} an id that VOLT does not use, because no two pieces spell it.")
     if not spells_bytes:
@@ -337,7 +341,10 @@ def _normalizer(model: Any) -> tuple[Normalizer, tuple[str, ...]]:
         return known, (f"{len(others):,} replacements of text are dropped, such as {text!r} for {key!r}.",)
     if name not in _N_UNLIKE:
         return known, ()
-    unlike = ["control characters are not removed and zero-width ones are not spaces"] * name.startswith("nmt_")
-    unlike += ["case is lowered, not folded (ß stays ß)"] * name.endswith("_cf")
+    unlike = list[str]()
+    if name.startswith("nmt_"):
+        unlike.append("control characters, such as tabs between kept spaces, stay, and zero-width ones are not spaces")
+    if name.endswith("_cf"):
+        unlike.append("case is lowered, not folded (ß stays ß)")
     note = f"{_N_UNLIKE[name]} characters are normalised differently: {' and '.join(unlike)}"
     return known, (f"The normalisation {name!r} becomes {known.name!r}, so that {note}.",)
