@@ -60,7 +60,7 @@ SILENT = (*NO_TEXT, "dropout", "which no text needs")  # notes that announce no 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one comparison: lines, how many differ, and whether the import announces it."""
+    """The result of one comparison: number of lines, how many differ, and whether the import announces it."""
 
     n: int
     n_differing: int = 0

@@ -128,6 +128,14 @@ def test_a_size_without_merges_is_named_as_such(tmp_path: Path, pretokenizer: st
     assert not any("without merges" in one for one in search(candidates, select=n + 1).warnings)
 
 
+def test_a_coverage_that_was_given_is_not_advised(tmp_path: Path) -> None:
+    """The warning of a pick without merges names only remedies that were not tried."""
+    (tmp_path / "text").write_text("low lower lowest\n" * 9)
+    candidates = learn_bpe(volt.count_words(str(tmp_path / "text")), 5, coverage=0.9)
+    [warning] = [one for one in search(candidates, training=Training(epochs=30)).warnings if "without merges" in one]
+    assert warning.endswith("without merges. Give more text, or choose a larger size")
+
+
 def test_an_extension_without_merges_is_named_as_such() -> None:
     """It has the merges of the vocabulary that it extends, and no others."""
     old = search(learn_bpe(WORDS, 150), select=60).vocabulary

@@ -394,7 +394,7 @@ def test_allowed_tokens_keep_every_other_id(huggingface: Pair, openai: Pair, tex
 def test_calls_that_differ(
     openai: tuple[Encoder, Any], google: tuple[Encoder, Any], huggingface: tuple[Encoder, Any], tmp_path: Path
 ) -> None:
-    """What the page lists below the table is so: spans, unknown characters, roles, surrogates, unknown tokens."""
+    """The list below the page's table is true: spans, unknown characters, roles, surrogates, unknown tokens."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(["two men walk"] * 9), model_writer=model, model_type="bpe", vocab_size=40,

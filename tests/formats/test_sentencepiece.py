@@ -298,7 +298,7 @@ def test_what_is_lost_is_named(change, named):
 
 
 def test_an_unknown_run_is_one_in_the_library(tmp_path):
-    """What write says of unknown characters is so, and the check compares them; with byte fallback there are none."""
+    """The notes of write on unknown characters are true, and the check compares these; byte fallback leaves none."""
     import sentencepiece
 
     module.write(BASE, tmp_path / "a.model")

@@ -114,7 +114,7 @@ def caveats(
         )
     if has_no_merges and not candidates.extends:
         remedy = "Give more text"
-        if not candidates.counts.pretokenizer.is_bytes:
+        if candidates.coverage is None and not candidates.counts.pretokenizer.is_bytes:
             remedy = "Leave out rare characters with a coverage below 1, give more text"
         yield f"{pick.rule} picks the {pick.size:,} atoms alone, without merges. {remedy}, or choose a larger size"
     if pick.at_least:

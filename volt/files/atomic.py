@@ -193,7 +193,9 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
 
 def refuse_strays(main: Path, others: Iterable[Path]) -> None:
     """Raise ConfigError if one of the files to be written with `main` exists without it."""
-    for other in others if mark_of(main) is None else ():
+    if mark_of(main) is not None:
+        return
+    for other in others:
         if mark_of(other) is not None:
             what = f"{shown_path(other)}: exists, but {shown_path(main)} does not, so it belongs to another output"
             raise ConfigError(f"{what}; choose another name, or remove it")

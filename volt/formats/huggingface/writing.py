@@ -152,8 +152,9 @@ def _refuse(vocabulary: Vocabulary) -> None:
         what = "the vocabulary lacks tokens for bytes that end words, and this format drops unknown bytes; learn with"
         raise VocabularyError(what, hint={"marker": "none"})
     special = vocabulary.special
-    for spaced in (*special.spaced, *special.lstrip, *special.rstrip) if Scheme.of(vocabulary).normalizes_users else ():
-        what = f"the user token {spaced!r} contains or takes white space"
+    spaced = (*special.spaced, *special.lstrip, *special.rstrip)
+    if spaced and Scheme.of(vocabulary).normalizes_users:
+        what = f"the user token {spaced[0]!r} contains or takes white space"
         raise VocabularyError(f"{what}, which tokenizers cannot find in normalised text; export without it")
     if marker == "prefix" and cut.keeps_spaces and not cut.is_bytes:
         what = f"this format has no marker {marker!r} for words of the pre-tokenizer {cut.name!r}; learn with"
