@@ -169,7 +169,7 @@ def test_a_damaged_file_is_not_trusted(folder: Path, tmp_path: Path, counted: li
     files[2].write_bytes(contents[files[3]])
     counted.clear()
     assert count_words(folder, keep=kept, errors="skip") == expected
-    assert 3 <= len(counted) < 62
+    assert 3 <= len(counted) <= 62  # which groups the three files hold depends on the folder's name
     assert sorted(kept.iterdir()) == files
     counted.clear()
     assert (count_words(folder, keep=kept, errors="skip"), counted) == (expected, [])
