@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,7 +22,7 @@ from volt.choose.training_law import Training  # noqa: E402
 from volt.errors import ConfigError, CorpusError, VoltError  # noqa: E402
 from volt.trial.report import TrialResult, as_data  # noqa: E402
 from volt.trial.results import Curve  # noqa: E402
-from volt.trial.running import ChildProcesses, Ended, Trainings, affordable, run  # noqa: E402
+from volt.trial.running import ChildProcesses, Ended, Trainings, affordable, run, run_each  # noqa: E402
 from volt.trial.texts import LEAST, Texts, read_texts  # noqa: E402
 from volt.trial.training import TrainingRecipe, results_so_far  # noqa: E402
 
@@ -332,6 +333,7 @@ def test_sizes_close_to_the_best_are_those_within_half_a_percent() -> None:
 
 ENDLESS = """
 import sys
+import threading
 from volt.trial.running import Trainings
 Trainings.command = lambda self, size, seed: [sys.executable, "-c", "import time; time.sleep(60)"]
 from volt_cli.app import main
@@ -357,3 +359,18 @@ def test_a_signal_ends_a_trial_and_its_processes(tmp_path: Path, number: signal.
         assert process.returncode == 128 + number
     finally:
         process.kill()
+
+
+def test_an_interrupt_that_another_thread_receives_ends_the_processes() -> None:
+    """The wait of the main thread is not interrupted then; it checks for signals by itself."""
+    processes = ChildProcesses()
+    statuses = list[int]()
+
+    def work(_: int) -> None:
+        time.sleep(0.3)  # until the main thread waits
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        statuses.append(processes.run([sys.executable, "-c", "import time; time.sleep(20)"]).status)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_each(lambda running: [1] if not running else [], work, lambda *_: None, jobs=1, processes=processes)
+    assert statuses == [-signal.SIGTERM]

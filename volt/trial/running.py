@@ -16,12 +16,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from queue import SimpleQueue
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
@@ -49,6 +48,7 @@ USUAL = 10_000.0  # characters per second, before any training
 START = 10.0  # seconds until a process trains, before any training
 LONGEST = 10_000  # hours
 NICE = 10
+SIGNAL_CHECK = 0.5  # seconds between checks for signals
 _ENDS_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 K = TypeVar("K")
@@ -111,18 +111,17 @@ def run_each(
 
     upcoming: those that are running → the next ones;  done: called in this thread with each result
     """
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.siginterrupt(signal.SIGINT, True)  # libraries may have asked for waits to continue
-    running, ended = dict[Future[R], K](), SimpleQueue[Future[R]]()  # a signal can interrupt this queue at any time
+    running = dict[Future[R], K]()
     with ThreadPoolExecutor(jobs) as pool, processes:
         while True:
             for key in islice(upcoming([*running.values()]), jobs - len(running)):
-                running[future := pool.submit(work, key)] = key
-                future.add_done_callback(ended.put)
+                running[pool.submit(work, key)] = key
             if not running:
                 return
-            future = ended.get()
-            done(running.pop(future), future.result())
+            # Signals do not always interrupt a wait: another thread may receive them, or they come just before it.
+            ended, _ = wait(running, timeout=SIGNAL_CHECK, return_when=FIRST_COMPLETED)
+            for future in ended:
+                done(running.pop(future), future.result())
 
 
 @dataclass(slots=True)
